@@ -10,6 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::device::DeviceChoice;
+use spec::fuse::Fuse;
 use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::plan::PlanChoice;
@@ -104,6 +105,11 @@ pub struct RunArgs {
     /// same
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
+    /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of
+    /// the tables too, where no vector leaves its rank: auto, always or never [default: auto: on GPUs, with dot products in tf32
+    /// or bf16]
+    #[arg(long, value_name = "WHEN", help_heading = "Cluster")]
+    pub fuse: Option<Fuse>,
     /// Emulate this many nodes on the only rank of the run: dense gradients are computed for each node's share of the batch and
     /// reduced as that many ranks, 8 on a host, would reduce them, so that the effect of --wire on large clusters can be
     /// measured [default: 1, no emulation]
@@ -304,6 +310,7 @@ impl RunArgs {
         if self.no_overlap {
             config.train.overlap = Some(false);
         }
+        set(&mut config.train.fuse, &self.fuse);
         set(&mut config.train.threads, &self.threads);
         self.set_device(&mut config);
         set(&mut config.train.batch, &self.batch);

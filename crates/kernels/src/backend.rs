@@ -11,9 +11,9 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, ChainLayer, CollectRows,
     ColumnCopy, CrossBackward, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, Decode,
-    DotShape, DrawTable, Dropout, Encode, FmShape, IndexBags, InputGradient, LinearBackward,
-    LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows,
-    SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags, InputGradient, LinearBackward,
+    LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, PairVectors,
+    Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
 use spec::Activation;
 
@@ -135,6 +135,19 @@ pub(crate) trait Backend {
         if args.first { self.add(len, gradient, dx0) } else { Ok(()) }
     }
 
+    fn lookup_dot(&self, args: LookupDot) -> Result {
+        lookup_then_dot(self, args)
+    }
+
+    fn dot_update(&self, args: DotUpdate) -> Result {
+        dot_then_update(self, args)
+    }
+
+    /// Finds nothing where updates are not fused with products.
+    fn find_repeats(&self, _sorted: &SortedIds, _values: usize, _repeats: &mut Repeats) -> Result {
+        Ok(())
+    }
+
     fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
     fn dot_backward(
         &self,
@@ -208,4 +221,52 @@ pub(crate) trait Backend {
 
     /// Copies blocks of elements of `size` bytes.
     fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result;
+}
+
+/// Lookup and products one after the other: [`Backend::lookup_dot`] where nothing is gained otherwise.
+pub(crate) fn lookup_then_dot<B: Backend + ?Sized>(backend: &B, args: LookupDot) -> Result {
+    let LookupDot { tables, of, vectors, out } = args;
+    let (DotShape { rows, dim, .. }, width) = (of.shape, of.width());
+    of.first.plain("lookup_dot")?;
+    vectors.resize(rows * width)?;
+    let first = [ColumnCopy { from: 0, to: 0, width: dim }];
+    let from = Matrix { buffer: of.first, at: 0, width: dim };
+    backend.copy_columns(rows, &first, from, MatrixMut { buffer: vectors, at: 0, width })?;
+    let PairVectors { columns, index, values, weights, .. } = of;
+    backend.lookup(Lookup {
+        tables,
+        which: 0..tables.len(),
+        columns,
+        width,
+        index,
+        samples: 0..rows,
+        values,
+        weights,
+        out: vectors,
+    })?;
+    backend.dot_forward(of.shape, vectors, out)
+}
+
+/// Gradients and updates one after the other: [`Backend::dot_update`] where nothing is gained otherwise.
+pub(crate) fn dot_then_update<B: Backend + ?Sized>(backend: &B, args: DotUpdate) -> Result {
+    let DotUpdate { tables, of, sorted, vectors, dout, dfirst, gradients, update, .. } = args;
+    let (DotShape { rows, dim, .. }, width) = (of.shape, of.width());
+    dfirst.plain("dot_update")?;
+    gradients.resize(rows * width)?;
+    backend.dot_backward(of.shape, vectors, dout, gradients)?;
+    let first = [ColumnCopy { from: 0, to: 0, width: dim }];
+    let from = Matrix { buffer: gradients, at: 0, width };
+    backend.copy_columns(rows, &first, from, MatrixMut { buffer: dfirst, at: 0, width: dim })?;
+    let PairVectors { columns, index, weights, .. } = of;
+    backend.update_tables(UpdateTables {
+        which: 0..tables.len(),
+        tables,
+        columns,
+        width,
+        index,
+        sorted,
+        weights,
+        dout: gradients,
+        update,
+    })
 }

@@ -35,6 +35,26 @@ impl Element for f64 {
     const NAME: &'static str = "f64";
 }
 
+/// How a buffer stores its elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stored {
+    /// One after another, each as it is.
+    #[default]
+    Plain,
+    /// Floats as bf16, in rows of `width`. Each row is padded with zeros to 16 bytes, so that matrix units can read it.
+    Bf16Rows {
+        /// Number of floats of a row.
+        width: usize,
+    },
+}
+
+impl Stored {
+    /// Elements from row to row, of rows of `width`.
+    pub(crate) fn stride(width: usize) -> usize {
+        width.next_multiple_of(8)
+    }
+}
+
 /// Elements of type `T` on a device. Keeps its capacity when it shrinks, so that a step after warm-up allocates nothing.
 ///
 /// A buffer remembers the [`Space`] it was made in; growing allocates there.
@@ -53,18 +73,45 @@ impl Element for f64 {
 pub struct Buffer<T> {
     pub(crate) bytes: Bytes,
     len: usize,
+    stored: Stored,
     element: PhantomData<T>,
+}
+
+impl Buffer<f32> {
+    /// Makes room for `rows` rows of `width` floats, stored as a device keeps them ([`Device::keeps`](crate::Device::keeps)).
+    /// Unless the buffer was stored so before, its contents are unspecified; the padding of rows is zero.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let mut buffer = Buffer::<f32>::new(&device);
+    /// buffer.resize_rows(device.keeps(3), 2, 3)?;
+    /// assert_eq!(buffer.len(), 6);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn resize_rows(&mut self, stored: Stored, rows: usize, width: usize) -> Result<(), KernelError> {
+        let Stored::Bf16Rows { width: kept } = stored else { return self.resize(rows * width) };
+        debug_assert_eq!(kept, width, "rows are stored in their width");
+        let bytes = rows.saturating_mul(Stored::stride(width)).saturating_mul(size_of::<u16>());
+        if self.stored != stored || self.bytes.len() < bytes {
+            // Padding is written here and never again.
+            self.bytes = Bytes::zeroed(self.space().clone(), bytes)?;
+        }
+        (self.len, self.stored) = (rows * width, stored);
+        Ok(())
+    }
 }
 
 impl<T: Element> Buffer<T> {
     /// Makes an empty buffer in `space`; allocates nothing.
     pub fn new(space: impl Into<Space>) -> Self {
-        Self { bytes: Bytes::new(space), len: 0, element: PhantomData }
+        Self { bytes: Bytes::new(space), len: 0, stored: Stored::Plain, element: PhantomData }
     }
 
     /// Makes `len` zeros in `space`.
     pub fn zeroed(space: impl Into<Space>, len: usize) -> Result<Self, KernelError> {
-        Ok(Self { bytes: Bytes::zeroed(space, bytes_of::<T>(len)?)?, len, element: PhantomData })
+        let bytes = Bytes::zeroed(space, bytes_of::<T>(len)?)?;
+        Ok(Self { bytes, len, stored: Stored::Plain, element: PhantomData })
     }
 
     /// Makes a copy of `data` in `space`; the contents are dropped where the space keeps none.
@@ -77,13 +124,18 @@ impl<T: Element> Buffer<T> {
     /// Gives raw memory a type.
     pub(crate) fn of_bytes(bytes: Bytes) -> Self {
         let len = bytes.len() / size_of::<T>();
-        Self { bytes, len, element: PhantomData }
+        Self { bytes, len, stored: Stored::Plain, element: PhantomData }
     }
 
     /// Takes all elements out, and leaves an empty buffer in the same space.
     pub fn take(&mut self) -> Self {
-        let len = std::mem::take(&mut self.len);
-        Self { bytes: self.bytes.take(), len, element: PhantomData }
+        let (len, stored) = (std::mem::take(&mut self.len), std::mem::take(&mut self.stored));
+        Self { bytes: self.bytes.take(), len, stored, element: PhantomData }
+    }
+
+    /// How the elements are stored.
+    pub fn stored(&self) -> Stored {
+        self.stored
     }
 
     /// Space in which the buffer was made.
@@ -105,12 +157,13 @@ impl<T: Element> Buffer<T> {
     /// Allocates only when the capacity is too small.
     pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         self.bytes.memory.resize(bytes_of::<T>(len)?)?;
-        self.len = len;
+        (self.len, self.stored) = (len, Stored::Plain);
         Ok(())
     }
 
     /// Copies `data` from the host to the elements from `at` on. The data is dropped where the buffer keeps no contents.
     pub fn write(&mut self, at: usize, data: &[T]) -> Result<(), KernelError> {
+        self.plain("write")?;
         inside("write", at, data.len(), self.len)?;
         self.bytes.memory.write(at * size_of::<T>(), bytemuck::cast_slice(data))
     }
@@ -133,6 +186,7 @@ impl<T: Element> Buffer<T> {
         block: usize,
         mut fill: impl FnMut(usize, &mut [T]),
     ) -> Result<(), KernelError> {
+        self.plain("write_blocks")?;
         inside("write_blocks", at, len, self.len)?;
         if let Some(all) = self.contents_mut() {
             let block = block.max(1);
@@ -153,6 +207,7 @@ impl<T: Element> Buffer<T> {
 
     /// Copies elements from `at` on to the host. Fails past the end, and if the buffer keeps no contents.
     pub fn read(&self, at: usize, data: &mut [T]) -> Result<(), KernelError> {
+        self.plain("read")?;
         inside("read", at, data.len(), self.len)?;
         match self.bytes.memory.read(at * size_of::<T>(), bytemuck::cast_slice_mut(data))? {
             true => Ok(()),
@@ -166,12 +221,32 @@ impl<T: Element> Buffer<T> {
             return Err(KernelError::NoContents { op: "to_vec" });
         }
         let mut all = vec![T::zeroed(); self.len];
-        self.read(0, &mut all)?;
+        match self.stored {
+            Stored::Plain => self.read(0, &mut all)?,
+            Stored::Bf16Rows { width } => self.read_bf16(width, bytemuck::cast_slice_mut(&mut all))?,
+        }
         Ok(all)
+    }
+
+    /// Copies all floats to the host, of a buffer that stores them as bf16 in rows of `width`.
+    fn read_bf16(&self, width: usize, all: &mut [f32]) -> Result<(), KernelError> {
+        let stride = Stored::stride(width);
+        let mut stored = vec![0u16; all.len().checked_div(width).unwrap_or(0) * stride];
+        self.bytes.memory.read(0, bytemuck::cast_slice_mut(&mut stored))?;
+        for (floats, row) in all.chunks_exact_mut(width.max(1)).zip(stored.chunks_exact(stride.max(1))) {
+            floats.iter_mut().zip(row).for_each(|(to, &bits)| *to = f32::from_bits(u32::from(bits) << 16));
+        }
+        Ok(())
+    }
+
+    /// Refuses elements that are not stored as they are.
+    pub(crate) fn plain(&self, op: &'static str) -> Result<(), KernelError> {
+        if self.stored == Stored::Plain { Ok(()) } else { Err(KernelError::StoredAsRows { op }) }
     }
 
     /// Turns the buffer into raw memory, without copying.
     pub fn into_bytes(self) -> Bytes {
+        debug_assert_eq!(self.stored, Stored::Plain, "rows of bf16 never travel");
         self.bytes
     }
 

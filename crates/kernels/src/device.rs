@@ -4,7 +4,7 @@ use crate::backend::Backend;
 use crate::idle::Idle;
 use crate::memory::{Home, Space};
 use crate::reference::Reference;
-use crate::{Bytes, Counts, Cpu, Cuda, Event, Gpu, KernelError};
+use crate::{Bytes, Counts, Cpu, Cuda, Event, Gpu, KernelError, Stored};
 use spec::precision::Precision;
 
 /// Device that computes and owns memory; the only entry to this crate's arithmetic.
@@ -71,6 +71,23 @@ impl Device {
             Device::Cpu(cpu) => cpu.precision(),
             Device::Cuda(cuda) => cuda.precision(),
             Device::Reference | Device::Idle => Precision::F32,
+        }
+    }
+
+    /// How the device keeps rows of `width` floats that products of its precision write and read: a GPU that computes in bf16
+    /// keeps rows of bf16.
+    ///
+    /// ```
+    /// use kernels::{Device, Stored};
+    /// assert_eq!(Device::cpu(1)?.keeps(8), Stored::Plain);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn keeps(&self, width: usize) -> Stored {
+        match self {
+            Device::Cuda(cuda) if cuda.precision() == Precision::Bf16 && width > 1 => {
+                Stored::Bf16Rows { width }
+            }
+            _ => Stored::Plain,
         }
     }
 

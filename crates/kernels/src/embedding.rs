@@ -187,6 +187,25 @@ impl SortedIds {
     }
 }
 
+/// Rows of a step that several ids share, and ids that have a row of their own: [`Device::find_repeats`].
+#[derive(Debug)]
+pub struct Repeats {
+    /// Whether the row of each value is of no other value: 1 or 0.
+    pub(crate) once: Buffer<u8>,
+    /// Table and first key of each row of several ids, in any order; a table in the lower half.
+    pub(crate) list: Buffer<u64>,
+    /// Number of entries of the list.
+    pub(crate) count: Buffer<u32>,
+}
+
+impl Repeats {
+    /// Makes an empty value in `space`.
+    pub fn new(space: impl Into<Space>) -> Self {
+        let space = space.into();
+        Self { once: Buffer::new(&space), list: Buffer::new(&space), count: Buffer::new(&space) }
+    }
+}
+
 /// Runs of equal rows in sorted ids: the rows that a step touches in some tables, each once.
 ///
 /// Table `k` of those that were asked for has the runs `bounds[k]..bounds[k + 1]`. Run `i` begins at key `firsts[i]`, counted

@@ -55,6 +55,12 @@ pub enum KernelError {
         /// Name of the operation.
         op: &'static str,
     },
+    /// A buffer stores floats as rows of bf16, which the operation cannot read or write.
+    #[error("{op}: the buffer stores rows of bf16, but plain floats are needed")]
+    StoredAsRows {
+        /// Name of the operation.
+        op: &'static str,
+    },
     /// An operand is in the memory of another device.
     #[error("{op}: {operand} is in {lives} memory, but the operation runs on {runs}; copy it there first")]
     OtherDevice {

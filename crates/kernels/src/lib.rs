@@ -22,13 +22,15 @@ pub mod reference;
 mod stopwatch;
 mod transfer;
 
-pub use buffer::{Buffer, Element};
+pub use buffer::{Buffer, Element, Stored};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
+#[doc(hidden)]
+pub use cuda::GradientProbe;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;
-pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};
+pub use embedding::{BagIndex, Repeats, RowPart, RowRuns, Segment, SortedIds, Table};
 pub use error::KernelError;
 pub use event::Event;
 pub use memory::Space;
@@ -45,6 +47,7 @@ pub use op::linear::{
 };
 pub use op::optimizer::{Update, UpdateDense};
 pub use op::packed::{PackLinear, PackedLinear};
+pub use op::pairs::{DotUpdate, LookupDot, PairVectors};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;
 pub use stopwatch::Stopwatch;

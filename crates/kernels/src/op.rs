@@ -15,10 +15,11 @@ pub(crate) mod interaction;
 pub(crate) mod linear;
 pub(crate) mod optimizer;
 pub(crate) mod packed;
+pub(crate) mod pairs;
 pub(crate) mod rows;
 pub(crate) mod wire;
 
-use crate::{Buffer, Device, Element, KernelError};
+use crate::{Buffer, Device, Element, KernelError, Stored};
 
 /// Result of an operation.
 pub(crate) type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -35,13 +36,36 @@ impl<'a> Check<'a> {
         Self { op, device }
     }
 
-    /// Refuses a buffer of another device, or of fewer than `elements`.
+    /// Refuses a buffer of another device, of fewer than `elements`, or that stores them otherwise than one after another.
     pub(crate) fn buffer<T: Element>(
         &self,
         operand: &'static str,
         buffer: &Buffer<T>,
         elements: usize,
     ) -> Result {
+        buffer.plain(self.op)?;
+        self.stored(operand, buffer, elements)
+    }
+
+    /// Refuses a buffer of another device, of fewer than `rows` rows of `width`, or that stores rows of another width. A GPU alone
+    /// reads rows of bf16.
+    pub(crate) fn rows(
+        &self,
+        operand: &'static str,
+        buffer: &Buffer<f32>,
+        rows: usize,
+        width: usize,
+    ) -> Result {
+        if let Stored::Bf16Rows { width: got } = buffer.stored() {
+            self.equal("width of stored rows", width, got)?;
+            if !matches!(self.device, Device::Cuda(_)) {
+                return Err(KernelError::StoredAsRows { op: self.op });
+            }
+        }
+        self.stored(operand, buffer, size([rows, width]))
+    }
+
+    fn stored<T: Element>(&self, operand: &'static str, buffer: &Buffer<T>, elements: usize) -> Result {
         let home = &buffer.space().home;
         if *home != self.device.home() {
             let (lives, runs) = (home.name(), self.device.name());

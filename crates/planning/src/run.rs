@@ -129,6 +129,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         precision,
         bucket_bytes,
         overlap: train.overlap.unwrap_or(true),
+        fuse: train.fuse.unwrap_or_default(),
         wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
         eval_every: evaluations.every,
         keep_best: evaluations.keep_best,

@@ -270,7 +270,13 @@ fn loads_are_the_volumes_of_the_schedule() {
             let found = plan(&request).unwrap();
             assert!(schemes == copies || found.tables.iter().any(|table| table.shards > 1));
             let deployment = deployment(&model, &found.placement, groups, wire);
-            let options = StepOptions { task: Task::Train, bucket_bytes: 1 << 20, norm: false, batch: 1003 };
+            let options = StepOptions {
+                task: Task::Train,
+                bucket_bytes: 1 << 20,
+                norm: false,
+                batch: 1003,
+                fuse_pairs: false,
+            };
             let schedule = Schedule::with_options(&deployment, options);
             let sizes = BatchSizes::typical(&model, &found.placement, 1003);
             for (rank, load) in found.ranks.iter().enumerate() {

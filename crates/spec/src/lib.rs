@@ -7,6 +7,7 @@ pub mod dataflow;
 pub mod device;
 pub mod emulation;
 pub mod feature;
+pub mod fuse;
 pub mod links;
 pub mod machine_rates;
 pub mod memory;

@@ -35,6 +35,8 @@ pub use split::{Split, SplitBy};
 use crate::dataflow::{Dataflow, Deployment};
 use crate::device::DeviceChoice;
 use crate::emulation::Emulation;
+use crate::fuse::Fuse;
+use crate::model::Layers;
 use crate::model::Model;
 use crate::placement::Placement;
 use crate::precision::Precisions;
@@ -87,6 +89,8 @@ pub struct Run {
     pub bucket_bytes: usize,
     /// Whether communication overlaps with computation that does not depend on it.
     pub overlap: bool,
+    /// Which phases are carried out as one.
+    pub fuse: Fuse,
     /// Longest time that a rank waits in a collective, in seconds.
     pub wait_limit_s: f64,
     /// Number of steps between evaluations; `None` to evaluate only at the end.
@@ -168,9 +172,22 @@ impl Run {
     pub fn schedule(&self, task: Task) -> Schedule {
         let deployment = self.deployment();
         let norm = self.regularisation.clip_norm.is_some() && task == Task::Train;
-        let options = StepOptions { task, bucket_bytes: self.bucket_bytes, norm, batch: self.batch };
+        let options = StepOptions {
+            task,
+            bucket_bytes: self.bucket_bytes,
+            norm,
+            batch: self.batch,
+            fuse_pairs: self.fuses_pairs(),
+        };
         let schedule = Schedule::with_options(&deployment, options);
         if self.overlap { schedule } else { schedule.serialised() }
+    }
+
+    /// Whether dot products of vectors are fused with the lookup and the update of tables, if the deployment allows it.
+    fn fuses_pairs(&self) -> bool {
+        let mut dots =
+            self.model.network().blocks().iter().filter(|block| matches!(block.layers, Layers::Dot { .. }));
+        dots.any(|block| self.fuse.fuses(self.device, self.precision.of(block.name)))
     }
 
     /// Whether losses have weights: of samples, of clicks, or of labels.

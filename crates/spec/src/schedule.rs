@@ -12,6 +12,7 @@ mod collective;
 mod copies;
 mod dependencies;
 mod flat;
+mod fused;
 mod legs;
 mod network;
 mod operation;
@@ -236,6 +237,9 @@ pub struct StepOptions {
     /// Number of samples of a typical global batch. It decides how the gradients of data-parallel tables are reduced: in the way
     /// that sends fewer bytes.
     pub batch: usize,
+    /// Whether lookups and dot products of vectors that stay on their rank are one phase, and gradients of dot products and updates
+    /// of tables too.
+    pub fuse_pairs: bool,
 }
 
 impl<O> Phase<O> {
@@ -260,13 +264,17 @@ impl Schedule {
     /// reduced in buckets of about `bucket_bytes`. Vectors are exchanged by the dataflow of the deployment: flat as in Neo,
     /// or SPTT. Gradients of data-parallel tables are reduced by the rows touched; [`with_options`](Self::with_options) chooses.
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
-        Self::with_options(deployment, StepOptions { task, bucket_bytes, norm: false, batch: 0 })
+        Self::with_options(
+            deployment,
+            StepOptions { task, bucket_bytes, norm: false, batch: 0, fuse_pairs: false },
+        )
     }
 
     /// Builds the step of a training that clips dense gradients by their norm: the norm of all buckets is computed before the
     /// first of them is updated. Otherwise as [`new`](Self::new).
     pub fn with_norm(deployment: &Deployment, bucket_bytes: usize) -> Self {
-        let options = StepOptions { task: Task::Train, bucket_bytes, norm: true, batch: 0 };
+        let options =
+            StepOptions { task: Task::Train, bucket_bytes, norm: true, batch: 0, fuse_pairs: false };
         Self::with_options(deployment, options)
     }
 

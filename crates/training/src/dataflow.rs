@@ -75,6 +75,11 @@ pub trait Dataflow: fmt::Debug + Send {
         update: Update,
     ) -> Result<(), Error>;
 
+    /// First column of the vector of each table among all vectors of a sample, where no vector leaves its rank.
+    fn pair_columns(&self) -> Result<&[usize], Error> {
+        no_phase(self.name(), "a lookup fused with dot products")
+    }
+
     /// Buffers that a collective works on.
     fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {
         match carries {

@@ -24,6 +24,8 @@ pub(crate) enum Scratch {
     Left,
     /// Second operand of a product, converted.
     Right,
+    /// Values stored otherwise than their buffer stores them.
+    Converted,
     /// Partial sums.
     Sums,
     /// Keys being sorted.

@@ -1,16 +1,16 @@
 //! The operations of a card, each in the module of its family.
 
 use super::{
-    Cuda, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, rows, sort,
-    update, wire,
+    Cuda, chain, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, pairs,
+    rows, sort, update, wire,
 };
-use crate::backend::Backend;
+use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
+    CrossBackward, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags,
+    LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear,
+    Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
 
 impl Backend for Cuda {
@@ -22,12 +22,42 @@ impl Backend for Cuda {
         linear::linear_forward(self, args)
     }
 
+    fn pack_linear(&self, args: PackLinear) -> Result {
+        linear::pack_linear(self, args)
+    }
+
+    fn chain_forward(&self, args: ChainForward) -> Result {
+        chain::chain_forward(self, args)
+    }
+
+    fn chain_backward(&self, args: ChainBackward) -> Result {
+        chain::chain_backward(self, args)
+    }
+
     fn linear_cross_forward(&self, args: LinearCrossForward) -> Result {
         linear::linear_cross_forward(self, args)
     }
 
     fn linear_backward(&self, args: LinearBackward) -> Result {
         linear::linear_backward(self, args)
+    }
+
+    fn lookup_dot(&self, args: LookupDot) -> Result {
+        match pairs::fuses(self, args.of.shape) {
+            true => pairs::lookup_dot(self, args),
+            false => lookup_then_dot(self, args),
+        }
+    }
+
+    fn dot_update(&self, args: DotUpdate) -> Result {
+        match pairs::fuses(self, args.of.shape) {
+            true => pairs::dot_update(self, args),
+            false => dot_then_update(self, args),
+        }
+    }
+
+    fn find_repeats(&self, sorted: &SortedIds, values: usize, repeats: &mut Repeats) -> Result {
+        pairs::find_repeats(self, sorted, values, repeats)
     }
 
     fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

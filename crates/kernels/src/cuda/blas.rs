@@ -1,7 +1,7 @@
 //! cuBLASLt: one handle for each card, and descriptors that are kept as long as they are used.
 
 use super::algorithms::{Algorithm, Algorithms};
-use super::product::{Epilogue, Product};
+use super::product::{Epilogue, Form, Product};
 use crate::KernelError;
 use cudarc::cublaslt::{result, sys};
 use spec::precision::Precision;
@@ -121,7 +121,11 @@ impl Descriptors {
             (turned(product.transposed[0], [m, k]), turned(product.transposed[1], [k, n]));
         made.a = layout(operands, a_rows, a_columns, product.strides[0])?;
         made.b = layout(operands, b_rows, b_columns, product.strides[1])?;
-        made.d = layout(sys::cudaDataType::CUDA_R_32F, m, n, product.strides[2])?;
+        let output = match product.output {
+            Form::F32 => sys::cudaDataType::CUDA_R_32F,
+            Form::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+        };
+        made.d = layout(output, m, n, product.strides[2])?;
         Ok(made)
     }
 

@@ -1,5 +1,6 @@
 //! Kernels from source to machine code: compiled once per architecture by NVRTC, and kept as cubin in the cache folder.
 
+use super::kernels::{HOPPER_SOURCES, SOURCES};
 use super::library::Library;
 use crate::KernelError;
 use cudarc::nvrtc::{result, sys};
@@ -78,11 +79,21 @@ impl Source {
     }
 }
 
+/// All modules of a card of `architecture` (`sm_90`), each with what it is compiled for.
+pub(crate) fn sources(architecture: &str) -> impl Iterator<Item = (&'static Source, String)> {
+    let hopper = if architecture == "sm_90" { HOPPER_SOURCES } else { &[] };
+    let of_all = SOURCES.iter().map({
+        let architecture = architecture.to_owned();
+        move |source| (source, architecture.clone())
+    });
+    of_all.chain(hopper.iter().map(|source| (source, "sm_90a".to_owned())))
+}
+
 /// Compiles every kernel for `architecture` (`sm_90`), without a GPU and without the cache, and refuses warnings. Gives the bytes
 /// of machine code.
 pub fn compile_kernels(architecture: &str) -> Result<usize, KernelError> {
-    let sizes = super::kernels::SOURCES.iter().map(|source| {
-        let (cubin, log) = source.compile(architecture, &source.text())?;
+    let sizes = sources(architecture).map(|(source, architecture)| {
+        let (cubin, log) = source.compile(&architecture, &source.text())?;
         match log.as_str() {
             "" => Ok(cubin.len()),
             _ => Err(KernelError::Device(format!("NVRTC: {} for {architecture}: {log}", source.name))),

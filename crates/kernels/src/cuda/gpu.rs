@@ -1,8 +1,7 @@
 //! One card of this process: its context, its kernels, and what ranks that share it have in common.
 
 use super::blas::Blas;
-use super::compile::Source;
-use super::kernels::SOURCES;
+use super::compile::{Source, sources};
 use super::library::{GpuReport, Library};
 use crate::KernelError;
 use cudarc::driver::{result, sys};
@@ -118,7 +117,7 @@ impl Gpu {
         card.bind()?;
         let (architecture, cache) =
             (format!("sm_{}{}", capability.0, capability.1), options.cache.as_deref());
-        for source in SOURCES {
+        for (source, architecture) in sources(&architecture) {
             card.modules.push(load(source, &architecture, cache)?);
         }
         card.blas = Some(Blas::new(cache)?);

@@ -1,6 +1,9 @@
 //! Interactions of vectors: dot products, cross layers, factorisation machines.
 
-use super::Cuda;
+use super::memory::Pointer;
+use super::operand::Values;
+use super::product::Form;
+use super::{Cuda, pairs};
 use crate::op::Result;
 use crate::{Buffer, CrossBackward, DotShape, FmShape};
 
@@ -19,6 +22,16 @@ pub(super) fn dot_forward(
     vectors: &Buffer<f32>,
     out: &mut Buffer<f32>,
 ) -> Result {
+    if pairs::fuses(cuda, shape) {
+        return pairs::dot_forward(cuda, shape, vectors, out);
+    }
+    let (rows, stored) = (shape.rows, Values::of(out, shape.width()));
+    let out = stored.room(cuda, rows, Form::F32)?;
+    dot_forward_plain(cuda, shape, vectors, out.at)?;
+    out.store(cuda, rows, stored)
+}
+
+fn dot_forward_plain(cuda: &Cuda, shape: DotShape, vectors: &Buffer<f32>, out: Pointer) -> Result {
     let DotShape { rows, count, dim } = shape;
     if count == 0 {
         let len = rows * shape.width();
@@ -73,6 +86,10 @@ pub(super) fn dot_backward(
     if count == 0 || dim == 0 {
         return Ok(());
     }
+    if pairs::fuses(cuda, shape) {
+        return pairs::dot_backward(cuda, shape, vectors, dout, dvectors);
+    }
+    let dout = Values::of(dout, shape.width()).as_form(cuda, rows, Form::F32)?.at;
     // As few lines too many as possible, in as few passes.
     let kernels = [(28, "dot_backward_28"), (16, "dot_backward_16"), (8, "dot_backward_8")];
     let (high, kernel) =

@@ -3,14 +3,18 @@
 use super::compile::Source;
 
 const COMMON: &str = include_str!("kernels/common.cuh");
+const NUMBERS: &str = include_str!("kernels/numbers.cuh");
+const PASSES: &str = include_str!("kernels/passes.cuh");
 const RULES: &str = include_str!("kernels/rules.cuh");
+const HOPPER: &str = include_str!("kernels/hopper.cuh");
 const TABLES: &str = include_str!("kernels/tables.cuh");
 const RUNS: &str = include_str!("kernels/runs.cuh");
 
-/// All modules.
+/// Modules of all cards.
 pub(crate) const SOURCES: &[Source] = &[
     Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
-    Source { name: "dense.cu", parts: &[COMMON, include_str!("kernels/dense.cu")] },
+    Source { name: "dense.cu", parts: &[COMMON, PASSES, include_str!("kernels/dense.cu")] },
+    Source { name: "linear.cu", parts: &[COMMON, NUMBERS, PASSES, include_str!("kernels/linear.cu")] },
     Source { name: "interaction.cu", parts: &[COMMON, include_str!("kernels/interaction.cu")] },
     Source { name: "optimizer.cu", parts: &[COMMON, RULES, include_str!("kernels/optimizer.cu")] },
     Source { name: "draw.cu", parts: &[COMMON, include_str!("kernels/draw.cu")] },
@@ -18,7 +22,15 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "sort.cu", parts: &[COMMON, TABLES, include_str!("kernels/sort.cu")] },
     Source { name: "lookup.cu", parts: &[COMMON, TABLES, include_str!("kernels/lookup.cu")] },
     Source { name: "update.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/update.cu")] },
+    Source {
+        name: "pairs.cu",
+        parts: &[COMMON, NUMBERS, RULES, TABLES, RUNS, include_str!("kernels/pairs.cu")],
+    },
     Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
     Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];
+
+/// Modules of compute capability 9.0 alone, whose instructions no other has.
+pub(crate) const HOPPER_SOURCES: &[Source] =
+    &[Source { name: "gradient.cu", parts: &[COMMON, HOPPER, include_str!("kernels/gradient.cu")] }];

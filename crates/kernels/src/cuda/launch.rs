@@ -9,6 +9,8 @@ use std::ffi::c_void;
 
 /// The most arguments that a kernel has.
 const ARGUMENTS: usize = 32;
+/// The most words that the arguments of a kernel have in all: four tensor maps and some more.
+const WORDS: usize = 96;
 
 /// A kernel to be launched on a rank's queue. Without `grid` nothing is launched; blocks have 256 threads unless told.
 #[must_use = "a kernel runs when it is launched"]
@@ -18,7 +20,7 @@ pub(crate) struct Launch<'a> {
     grid: [u32; 3],
     block: u32,
     shared: usize,
-    values: [u64; ARGUMENTS],
+    values: [u64; WORDS],
     /// Words of `values` that are in use.
     used: usize,
     /// First word of each argument.
@@ -112,7 +114,7 @@ impl Cuda {
             grid: [0; 3],
             block: 256,
             shared: 0,
-            values: [0; ARGUMENTS],
+            values: [0; WORDS],
             used: 0,
             starts: [0; ARGUMENTS],
             count: 0,

@@ -1,29 +1,31 @@
 //! Linear maps by cuBLASLt: `y = act(x·wᵀ + b)`, `dw = dyᵀ·x`, `db = Σ dy`, `dx = dy·w`.
 //!
-//! cuBLASLt counts columns where matrices here are row by row, so that each matrix is the transpose of itself there. In tf32
-//! and bf16 an operand whose rows tensor cores cannot read is copied with zeros behind each row. A map with one output needs no
-//! product.
+//! cuBLASLt counts columns where matrices here are row by row, so that each matrix is the transpose of itself there. A map with one
+//! output needs no product.
 
 use super::Cuda;
 use super::arrays::Scratch;
+use super::gradient::{Bf16Matrix, MaskedInputGradient, masked_input_gradient};
 use super::memory::Pointer;
-use super::product::{Epilogue, Operands, Product, alignment};
+use super::operand::{Rows, Values, column_sums, mask, mask_and_sum};
+use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::op::Result;
-use crate::{InputGradient, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
+use crate::op::packed::Packing;
+use crate::{
+    Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
+    PackLinear, PackedLinear, Stored,
+};
 use spec::Activation;
 use spec::placement::share;
 use spec::precision::Precision;
 
-const FLOAT: usize = size_of::<f32>();
+pub(super) const FLOAT: usize = size_of::<f32>();
 
 pub(super) fn linear_forward(cuda: &Cuda, args: LinearForward) -> Result {
-    let parameters = args.parameters.card_address();
-    let map = Map {
-        shape: args.shape,
-        w: parameters.plus(args.at.weight * FLOAT),
-        bias: args.at.bias.map(|bias| parameters.plus(bias * FLOAT)),
-    };
-    map.forward(cuda, args.x.card_address(), args.activation == Activation::Relu, args.y.card_address())
+    let map = Map::new(args.shape, args.parameters.card_address(), args.at, args.packed);
+    let LinearShape { inputs, outputs, .. } = args.shape;
+    let relu = args.activation == Activation::Relu;
+    map.forward(cuda, Values::of(args.x, inputs), relu, Values::of(args.y, outputs))
 }
 
 pub(super) fn linear_cross_forward(cuda: &Cuda, args: LinearCrossForward) -> Result {
@@ -35,7 +37,7 @@ pub(super) fn linear_cross_forward(cuda: &Cuda, args: LinearCrossForward) -> Res
             x: args.h,
             parameters: args.parameters,
             at: args.at,
-            packed: None,
+            packed: args.packed,
             activation: Activation::Identity,
             y: args.z,
         },
@@ -51,71 +53,133 @@ pub(super) fn linear_cross_forward(cuda: &Cuda, args: LinearCrossForward) -> Res
 }
 
 pub(super) fn linear_backward(cuda: &Cuda, args: LinearBackward) -> Result {
-    let LinearShape { rows, inputs, outputs } = args.shape;
-    let w = args.parameters.card_address().plus(args.at.weight * FLOAT);
-    let (x, dy) = (args.x.card_address(), args.dy.card_address());
-    let one = outputs == 1;
-    let turned = |scratch, from, width| match one {
-        // No product, so that nothing is converted.
-        true => Ok(Rows { at: from, stride: width, bytes: FLOAT }),
-        false => Rows::new(cuda, scratch, from, rows, width),
-    };
-    let dy_rows = turned(Scratch::Left, dy, outputs)?;
+    let LinearShape { inputs, outputs, .. } = args.shape;
+    let map = Map::new(args.shape, args.parameters.card_address(), args.at, args.packed);
+    let (x, dy) = (Values::of(args.x, inputs), Values::of(args.dy, outputs));
+    let dy_rows = map.gradient_rows(cuda, dy)?;
     if let Some((dx, into)) = args.dx {
-        let map = Map { shape: args.shape, w, bias: None };
-        map.input_gradient(cuda, x, dy_rows, dx.card_address(), into)?;
+        map.input_gradient(cuda, x, dy_rows, Gradient { to: Values::of(dx, inputs), into, sums: None })?;
     }
-    let x_rows = turned(Scratch::Right, x, inputs)?;
-    let count = args.gradients.len();
-    for (i, gradient) in args.gradients.iter().enumerate() {
-        let part = share(rows, count, i);
-        let to = gradient.card_address();
-        let shape = LinearShape { rows: part.len(), ..args.shape };
-        let (x, dy_of_part) = (x_rows.skip(part.start), dy_rows.skip(part.start));
-        weight_gradient(cuda, shape, x, dy_of_part, to.plus(args.at.weight * FLOAT))?;
-        if let Some(bias) = args.at.bias {
-            let dy = dy.plus(part.start * outputs * FLOAT);
-            column_sums(cuda, [part.len(), outputs], dy, None, to.plus(bias * FLOAT))?;
-        }
+    map.parameter_gradients(cuda, x, (dy, dy_rows), Sums::Missing, args.gradients)
+}
+
+/// Packs the matrix and the bias as bf16; nothing in other precisions.
+pub(super) fn pack_linear(cuda: &Cuda, args: PackLinear) -> Result {
+    let LinearShape { inputs, outputs, .. } = args.shape;
+    if cuda.precision() != Precision::Bf16 || inputs == 0 || outputs <= 1 {
+        args.packed.clear();
+        return Ok(());
     }
+    let stride = Stored::stride(inputs);
+    args.packed.panels.resize((outputs * stride + outputs).next_multiple_of(2))?;
+    let parameters = args.parameters.card_address();
+    cuda.kernel("packed_bf16")
+        .grid(cuda.blocks_for(outputs * stride / 2))
+        .arg(outputs as u32)
+        .arg(inputs as u32)
+        .arg(stride as u32)
+        .arg(parameters.plus(args.at.weight * FLOAT))
+        .arg(args.at.bias.map(|bias| parameters.plus(bias * FLOAT)))
+        .arg(&mut args.packed.panels)
+        .launch()?;
+    args.packed.made = Some(Packing { inputs, outputs, precision: Precision::Bf16, backward: args.backward });
     Ok(())
 }
 
+/// Whether the sums of the bias are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sums {
+    Missing,
+    Done,
+}
+
 /// A linear map on the card.
-struct Map {
-    shape: LinearShape,
+pub(super) struct Map {
+    pub(super) shape: LinearShape,
+    at: LinearAt,
     w: Pointer,
     bias: Option<Pointer>,
+    /// Matrix as bf16, and behind it the bias.
+    packed: Option<Pointer>,
 }
 
 impl Map {
-    fn forward(&self, cuda: &Cuda, x: Pointer, relu: bool, y: Pointer) -> Result {
+    pub(super) fn new(
+        shape: LinearShape,
+        parameters: Pointer,
+        at: LinearAt,
+        packed: Option<&PackedLinear>,
+    ) -> Self {
+        let packed = packed.filter(|packed| !packed.is_empty());
+        Self {
+            shape,
+            at,
+            w: parameters.plus(at.weight * FLOAT),
+            bias: at.bias.map(|bias| parameters.plus(bias * FLOAT)),
+            packed: packed.map(|packed| packed.panels.card_address()),
+        }
+    }
+
+    /// The matrix as products of the rank's precision read it.
+    fn matrix(&self, cuda: &Cuda) -> Result<Rows> {
+        let LinearShape { inputs, outputs, .. } = self.shape;
+        match self.packed {
+            Some(at) if cuda.precision() == Precision::Bf16 => {
+                Ok(Rows { at, stride: Stored::stride(inputs), form: Form::Bf16 })
+            }
+            _ => Rows::new(
+                cuda,
+                Scratch::Right,
+                Values { at: self.w, width: inputs, form: Form::F32 },
+                outputs,
+            ),
+        }
+    }
+
+    /// The bias, stored as `form`, where an epilogue can add it.
+    fn bias_as(&self, form: Form) -> Option<Pointer> {
+        let bias = match form {
+            Form::F32 => self.bias,
+            Form::Bf16 => {
+                let behind = self.shape.outputs * Stored::stride(self.shape.inputs) * Form::Bf16.bytes();
+                self.bias.and(self.packed).map(|packed| packed.plus(behind))
+            }
+        };
+        bias.filter(|bias| alignment(*bias) >= 16)
+    }
+
+    pub(super) fn forward(&self, cuda: &Cuda, x: Values, relu: bool, y: Values) -> Result {
         let LinearShape { rows, inputs, outputs } = self.shape;
         if rows == 0 || outputs == 0 {
             return Ok(());
         }
-        if outputs == 1 {
+        if outputs == 1 && y.form == Form::F32 {
+            let name = match x.form {
+                Form::F32 => "linear_one",
+                Form::Bf16 => "linear_one_bf16",
+            };
             return cuda
-                .kernel("linear_one")
+                .kernel(name)
                 .grid(rows.div_ceil(8).min(cuda.most_blocks()))
                 .arg(rows)
                 .arg(inputs as u32)
-                .arg(x)
+                .arg(x.stride() as u32)
+                .arg(x.at)
                 .arg(self.w)
                 .arg(self.bias)
                 .arg(u32::from(relu))
-                .arg(y)
+                .arg(y.at)
                 .launch();
         }
         if inputs == 0 {
-            cuda.stream().fill(y.0, 0, rows * outputs * FLOAT)?;
+            cuda.stream().fill(y.at.0, 0, rows * y.stride() * y.form.bytes())?;
             return self.finish(cuda, relu, y);
         }
-        let w = Rows::new(cuda, Scratch::Right, self.w, outputs, inputs)?;
-        let x = Rows::new(cuda, Scratch::Left, x, rows, inputs)?;
+        let w = self.matrix(cuda)?;
+        let x = Rows::new(cuda, Scratch::Left, x, rows)?;
         // Zeros behind both rows are terms like others.
         let terms = if w.stride == x.stride { w.stride } else { inputs };
-        let bias = self.bias.filter(|bias| alignment(*bias) >= 16);
+        let bias = self.bias_as(y.form);
         let epilogue = match (bias, relu) {
             (None, _) => Epilogue::None,
             (Some(_), false) => Epilogue::Bias,
@@ -125,74 +189,174 @@ impl Map {
             precision: cuda.precision(),
             transposed: [true, false],
             sizes: [outputs, rows, terms],
-            strides: [w.stride, x.stride, outputs],
-            alignments: [w.at, x.at, y].map(alignment),
+            strides: [w.stride, x.stride, y.stride()],
+            alignments: [w.at, x.at, y.at].map(alignment),
+            output: y.form,
             epilogue,
             add: false,
         };
-        let fused =
-            cuda.product(product, Operands { a: w.at, b: x.at, d: y, bias })? && epilogue != Epilogue::None;
+        let operands = Operands { a: w.at, b: x.at, d: y.at, bias };
+        let fused = cuda.product(product, operands)? && epilogue != Epilogue::None;
         if fused { Ok(()) } else { self.finish(cuda, relu, y) }
     }
 
     /// Adds the bias and applies the activation in a pass of its own, where there is something to be done.
-    fn finish(&self, cuda: &Cuda, relu: bool, y: Pointer) -> Result {
+    fn finish(&self, cuda: &Cuda, relu: bool, y: Values) -> Result {
         let LinearShape { rows, outputs, .. } = self.shape;
         if self.bias.is_none() && !relu {
             return Ok(());
         }
-        cuda.kernel("bias_activation")
-            .grid(cuda.blocks_for(rows * outputs))
-            .arg(rows)
-            .arg(outputs as u32)
-            .arg(self.bias)
-            .arg(u32::from(relu))
-            .arg(y)
-            .launch()
+        let launch = match y.form {
+            Form::F32 => cuda.kernel("bias_activation").grid(cuda.blocks_for(rows * outputs)).arg(rows),
+            Form::Bf16 => cuda.kernel("bias_activation_bf16").grid(cuda.blocks_for(rows * outputs)).arg(rows),
+        };
+        let launch = launch.arg(outputs as u32);
+        let launch = if y.form == Form::Bf16 { launch.arg(y.stride() as u32) } else { launch };
+        launch.arg(self.bias).arg(u32::from(relu)).arg(y.at).launch()
     }
 
-    fn input_gradient(&self, cuda: &Cuda, x: Pointer, dy: Rows, dx: Pointer, into: InputGradient) -> Result {
+    /// The gradient of the output as products read it. A map with one output reads it as it is.
+    pub(super) fn gradient_rows(&self, cuda: &Cuda, dy: Values) -> Result<Rows> {
+        if self.shape.outputs == 1 && dy.form == Form::F32 {
+            return Ok(Rows { at: dy.at, stride: dy.stride(), form: dy.form });
+        }
+        Rows::new(cuda, Scratch::Left, dy, self.shape.rows)
+    }
+
+    /// `dx (+)= dy·w`; 0 where a ReLU gave `x` and `x <= 0`.
+    pub(super) fn input_gradient(&self, cuda: &Cuda, x: Values, dy: Rows, dx: Gradient) -> Result {
         let LinearShape { rows, inputs, outputs } = self.shape;
-        let InputGradient { accumulate, relu } = into;
-        let len = rows * inputs;
-        if len == 0 {
+        let Gradient { to, into, sums } = dx;
+        if rows * inputs == 0 {
             return Ok(());
         }
-        if outputs == 1 {
-            return cuda
-                .kernel("input_gradient_one")
-                .block(inputs.next_multiple_of(32).clamp(32, 256) as u32)
-                .grid(rows.min(cuda.most_blocks()))
-                .arg(rows)
-                .arg(inputs as u32)
-                .arg(x)
-                .arg(self.w)
-                .arg(dy.at)
-                .arg(u32::from(accumulate))
-                .arg(u32::from(relu))
-                .arg(dx)
-                .launch();
+        if outputs == 1 && dy.form == Form::F32 {
+            self.input_gradient_of_one(cuda, x, dy, to, into)?;
+            return match sums {
+                Some(sums) => column_sums(cuda, rows, to, None, sums),
+                None => Ok(()),
+            };
+        }
+        if self.masked_by_product(cuda, x, dy, dx)? {
+            return Ok(());
         }
         if outputs > 0 {
-            let w = Rows::new(cuda, Scratch::Right, self.w, outputs, inputs)?;
+            let w = self.matrix(cuda)?;
             let product = Product {
                 precision: cuda.precision(),
                 transposed: [false, false],
                 sizes: [inputs, rows, outputs],
-                strides: [w.stride, dy.stride, inputs],
-                alignments: [w.at, dy.at, dx].map(alignment),
+                strides: [w.stride, dy.stride, to.stride()],
+                alignments: [w.at, dy.at, to.at].map(alignment),
+                output: to.form,
                 epilogue: Epilogue::None,
-                add: accumulate,
+                add: into.accumulate,
             };
-            cuda.product(product, Operands { a: w.at, b: dy.at, d: dx, bias: None })?;
-        } else if !accumulate {
-            cuda.stream().fill(dx.0, 0, len * FLOAT)?;
+            cuda.product(product, Operands { a: w.at, b: dy.at, d: to.at, bias: None })?;
+        } else if !into.accumulate {
+            cuda.stream().fill(to.at.0, 0, rows * to.stride() * to.form.bytes())?;
         }
-        if !relu {
-            return Ok(());
+        match (into.relu, sums) {
+            (relu, Some(sums)) => mask_and_sum(cuda, rows, relu.then_some(x), to, sums),
+            (true, None) => mask(cuda, rows, x, to),
+            (false, None) => Ok(()),
         }
-        cuda.kernel("relu_backward").grid(cuda.blocks_for(len)).arg(len).arg(x).arg(dx).launch()
     }
+
+    /// Multiplies, masks and adds up by one kernel, where all is bf16 and the card has it; false elsewhere.
+    fn masked_by_product(&self, cuda: &Cuda, x: Values, dy: Rows, dx: Gradient) -> Result<bool> {
+        let LinearShape { rows, inputs, outputs } = self.shape;
+        let Gradient { to, into, sums } = dx;
+        let bf16 = dy.form == Form::Bf16 && to.form == Form::Bf16 && (!into.relu || x.form == Form::Bf16);
+        if !bf16 || self.packed.is_none() || into.accumulate || !(into.relu || sums.is_some()) {
+            return Ok(false);
+        }
+        let w = self.matrix(cuda)?;
+        let of = |values: Values| Bf16Matrix { at: values.at, stride: values.stride() };
+        let args = MaskedInputGradient {
+            rows,
+            inputs,
+            outputs,
+            dy: Bf16Matrix { at: dy.at, stride: dy.stride },
+            w: Bf16Matrix { at: w.at, stride: w.stride },
+            y: into.relu.then(|| of(x)),
+            dx: of(to),
+            sums,
+        };
+        masked_input_gradient(cuda, args)
+    }
+
+    /// The gradient of the input of a map with one output.
+    fn input_gradient_of_one(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Rows,
+        dx: Values,
+        into: InputGradient,
+    ) -> Result {
+        let LinearShape { rows, inputs, .. } = self.shape;
+        let name = match (x.form, dx.form) {
+            (Form::F32, Form::F32) => "input_gradient_one",
+            (Form::Bf16, Form::F32) => "input_gradient_one_from_bf16",
+            (Form::Bf16, Form::Bf16) => "input_gradient_one_bf16",
+            (Form::F32, Form::Bf16) => "input_gradient_one_to_bf16",
+        };
+        cuda.kernel(name)
+            .grid3([inputs.div_ceil(64), rows.div_ceil(8).min(cuda.most_blocks()), 1])
+            .arg(rows)
+            .arg(inputs as u32)
+            .arg(x.stride() as u32)
+            .arg(dx.stride() as u32)
+            .arg(x.at)
+            .arg(self.w)
+            .arg(dy.at)
+            .arg(u32::from(into.accumulate))
+            .arg(u32::from(into.relu))
+            .arg(dx.at)
+            .launch()
+    }
+
+    /// Gradients of matrix and bias, for each share of the samples. `dy` comes as it is stored and as products read it.
+    pub(super) fn parameter_gradients(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        (dy, dy_rows): (Values, Rows),
+        sums: Sums,
+        gradients: &[Buffer<f32>],
+    ) -> Result {
+        let LinearShape { rows, outputs, .. } = self.shape;
+        let one = outputs == 1 && dy.form == Form::F32;
+        let x_rows = if one { None } else { Some(Rows::new(cuda, Scratch::Right, x, rows)?) };
+        for (i, gradient) in gradients.iter().enumerate() {
+            let (part, to) = (share(rows, gradients.len(), i), gradient.card_address());
+            let dw = to.plus(self.at.weight * FLOAT);
+            match x_rows {
+                None => {
+                    let dy = dy.skip(part.start).at;
+                    column_sums(cuda, part.len(), x.skip(part.start), Some(dy), dw)?;
+                }
+                Some(x_rows) => {
+                    let shape = LinearShape { rows: part.len(), ..self.shape };
+                    weight_gradient(cuda, shape, x_rows.skip(part.start), dy_rows.skip(part.start), dw)?;
+                }
+            }
+            if let (Some(bias), Sums::Missing) = (self.at.bias, sums) {
+                column_sums(cuda, part.len(), dy.skip(part.start), None, to.plus(bias * FLOAT))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gradient of the input of a map.
+#[derive(Clone, Copy)]
+pub(super) struct Gradient {
+    pub(super) to: Values,
+    pub(super) into: InputGradient,
+    /// Receives the sums of the columns of the gradient, one behind the other.
+    pub(super) sums: Option<Pointer>,
 }
 
 /// `dw = dyᵀ·x`.
@@ -204,86 +368,16 @@ fn weight_gradient(cuda: &Cuda, shape: LinearShape, x: Rows, dy: Rows, dw: Point
     if inputs == 0 || outputs == 0 {
         return Ok(());
     }
-    if outputs == 1 {
-        return column_sums(cuda, [rows, inputs], x.at, Some(dy.at), dw);
-    }
     let product = Product {
         precision: cuda.precision(),
         transposed: [false, true],
         sizes: [inputs, outputs, rows],
         strides: [x.stride, dy.stride, inputs],
         alignments: [x.at, dy.at, dw].map(alignment),
+        output: Form::F32,
         epilogue: Epilogue::None,
         add: false,
     };
     cuda.product(product, Operands { a: x.at, b: dy.at, d: dw, bias: None })?;
     Ok(())
-}
-
-/// `out[c] = Σᵣ weights[r]·x[r, c]`, or `Σᵣ x[r, c]` without weights, in two stages.
-fn column_sums(
-    cuda: &Cuda,
-    [rows, width]: [usize; 2],
-    x: Pointer,
-    weights: Option<Pointer>,
-    out: Pointer,
-) -> Result {
-    let part = rows.div_ceil(256).max(512);
-    let parts = rows.div_ceil(part);
-    let sums = cuda.scratch(Scratch::Sums, parts * width * FLOAT)?;
-    cuda.kernel("column_sums")
-        .grid3([width.div_ceil(32), parts, 1])
-        .arg(rows)
-        .arg(width as u32)
-        .arg(x)
-        .arg(weights)
-        .arg(part)
-        .arg(sums)
-        .launch()?;
-    cuda.kernel("column_sums_of_parts")
-        .threads(width)
-        .arg(parts as u32)
-        .arg(width as u32)
-        .arg(sums)
-        .arg(out)
-        .launch()
-}
-
-/// Rows of an operand of a product, as the product reads them.
-#[derive(Clone, Copy)]
-struct Rows {
-    at: Pointer,
-    /// Elements from row to row; zeros behind each row.
-    stride: usize,
-    /// Bytes of an element.
-    bytes: usize,
-}
-
-impl Rows {
-    /// Rows of `width` floats at `from`, where tensor cores of the rank's precision can read them, else in a copy.
-    fn new(cuda: &Cuda, scratch: Scratch, from: Pointer, rows: usize, width: usize) -> Result<Self> {
-        let plain = Self { at: from, stride: width, bytes: FLOAT };
-        let (kernel, bytes) = match cuda.precision() {
-            Precision::F32 | Precision::F32x3 => return Ok(plain),
-            Precision::Tf32 if width.is_multiple_of(4) && alignment(from) >= 16 => return Ok(plain),
-            Precision::Tf32 => ("padded_f32", FLOAT),
-            Precision::Bf16 => ("padded_bf16", size_of::<u16>()),
-        };
-        let stride = width.next_multiple_of(8);
-        let at = cuda.scratch(scratch, rows * stride * bytes)?;
-        cuda.kernel(kernel)
-            .grid(cuda.blocks_for(rows * stride))
-            .arg(rows)
-            .arg(width as u32)
-            .arg(stride as u32)
-            .arg(from)
-            .arg(at)
-            .launch()?;
-        Ok(Self { at, stride, bytes })
-    }
-
-    /// The rows behind the first `count`.
-    fn skip(self, count: usize) -> Self {
-        Self { at: self.at.plus(count * self.stride * self.bytes), ..self }
-    }
 }

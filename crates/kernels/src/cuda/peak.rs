@@ -3,7 +3,7 @@
 use super::Cuda;
 use super::arrays::Scratch;
 use super::memory::Pointer;
-use super::product::{Epilogue, Operands, Product, alignment};
+use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::peak::{Stream, Touch};
 use crate::{Buffer, Device, KernelError, LinearShape, Stopwatch};
 use spec::precision::Precision;
@@ -88,6 +88,7 @@ impl CardProduct {
             sizes: [outputs, rows, inputs],
             strides: [inputs, inputs, outputs],
             alignments: [a, b, d].map(alignment),
+            output: Form::F32,
             epilogue: Epilogue::None,
             add: false,
         };

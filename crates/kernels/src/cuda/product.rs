@@ -28,10 +28,29 @@ pub(crate) struct Product {
     pub(crate) strides: [usize; 3],
     /// Powers of two, up to 256 bytes, that divide the addresses of both operands and the output.
     pub(crate) alignments: [u32; 3],
+    /// How the output is stored.
+    pub(crate) output: Form,
     /// What follows the product.
     pub(crate) epilogue: Epilogue,
     /// Whether the product is added to what is there.
     pub(crate) add: bool,
+}
+
+/// How floats are stored on the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    F32,
+    Bf16,
+}
+
+impl Form {
+    /// Bytes of a float.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Form::F32 => size_of::<f32>(),
+            Form::Bf16 => size_of::<u16>(),
+        }
+    }
 }
 
 /// What follows a product inside its kernel.
@@ -51,7 +70,7 @@ pub(crate) struct Operands {
     pub(crate) a: Pointer,
     pub(crate) b: Pointer,
     pub(crate) d: Pointer,
-    /// Bias, with an epilogue that adds one.
+    /// Bias, with an epilogue that adds one; stored as the output is.
     pub(crate) bias: Option<Pointer>,
 }
 
@@ -67,6 +86,10 @@ impl fmt::Display for Product {
             "{} {operation} {m}x{n}x{k} strides {a},{b},{d} aligned {x},{y},{z}",
             self.precision.name()
         )?;
+        f.write_str(match self.output {
+            Form::F32 => "",
+            Form::Bf16 => " to bf16",
+        })?;
         f.write_str(match self.epilogue {
             Epilogue::None => "",
             Epilogue::Bias => " bias",

@@ -44,6 +44,16 @@ impl TableCall {
         }
     }
 
+    /// Number of the table among those of the index.
+    pub(super) fn number(&self) -> usize {
+        self.table as usize
+    }
+
+    /// Floats of a row.
+    pub(super) fn dim(&self) -> usize {
+        self.dim as usize
+    }
+
     /// Blocks that `count` groups of threads need, one for each row or bag.
     fn blocks(&self, count: usize) -> usize {
         count.div_ceil(BLOCK / self.lanes as usize)

@@ -11,11 +11,11 @@ use super::rule::Rule;
 use super::tables::{BLOCK, Span, TableCall, grid, spans};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
-use crate::{BagIndex, Buffer, SortedIds, UpdateTables};
+use crate::{BagIndex, Buffer, Repeats, SortedIds, Update, UpdateTables};
 use spec::optimizer::UpdateRule;
 
 /// Values that are summed one after another.
-const TILE: usize = 64;
+pub(super) const TILE: usize = 64;
 
 /// Gradients of samples, and where sorted keys find them.
 pub(super) struct Gradients<'a> {
@@ -62,13 +62,16 @@ pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
     let on_card =
         OnCard { calls: cuda.constant(&calls)?, spans: cuda.array(index.places.vary, &parts)?, gradients };
     let rule = Rule::row(update).words();
-    let name = match update.rule {
-        UpdateRule::Sgd => "update_short_sgd",
-        UpdateRule::Adagrad { .. } => "update_short_adagrad",
-        UpdateRule::RowWiseAdagrad { .. } => "update_short_row_wise",
-        UpdateRule::Adam { .. } => "update_short_adam",
-        UpdateRule::Lamb { .. } => "update_short_lamb",
-    };
+    let name = by_rule(
+        &update.rule,
+        [
+            "update_short_sgd",
+            "update_short_adagrad",
+            "update_short_row_wise",
+            "update_short_adam",
+            "update_short_lamb",
+        ],
+    );
     let short = cuda
         .kernel(name)
         .grid3(grid(&calls, parts.iter().map(|part| part.count as usize)))
@@ -77,18 +80,18 @@ pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
         .words(&rule)
         .arg(&sorted.keys);
     on_card.gradients.of(short, cuda).launch()?;
-    let Some(long) = on_card.sum_long_runs(cuda, &parts, widest)? else { return Ok(()) };
-    cuda.kernel("update_long_runs")
-        .grid(long.blocks)
-        .arg(on_card.calls)
-        .words(&rule)
-        .arg(&sorted.keys)
-        .arg(long.counter)
-        .arg(long.runs)
-        .arg(long.sums)
-        .arg(long.stride)
-        .arg(cuda.faults())
-        .launch()
+    on_card.update_long_runs(cuda, &parts, widest, &rule)
+}
+
+/// The one of these kernels that is for a rule.
+pub(super) fn by_rule(rule: &UpdateRule, kernels: [&'static str; 5]) -> &'static str {
+    kernels[match rule {
+        UpdateRule::Sgd => 0,
+        UpdateRule::Adagrad { .. } => 1,
+        UpdateRule::RowWiseAdagrad { .. } => 2,
+        UpdateRule::Adam { .. } => 3,
+        UpdateRule::Lamb { .. } => 4,
+    }]
 }
 
 /// Arrays of a call on the card.
@@ -112,6 +115,60 @@ pub(super) struct LongRuns {
 }
 
 impl OnCard<'_> {
+    /// Updates rows of more than a tile of values.
+    fn update_long_runs(&self, cuda: &Cuda, parts: &[Span], widest: usize, rule: &[u64]) -> Result {
+        let Some(long) = self.sum_long_runs(cuda, parts, widest)? else { return Ok(()) };
+        cuda.kernel("update_long_runs")
+            .grid(long.blocks)
+            .arg(self.calls)
+            .words(rule)
+            .arg(&self.gradients.sorted.keys)
+            .arg(long.counter)
+            .arg(long.runs)
+            .arg(long.sums)
+            .arg(long.stride)
+            .arg(cuda.faults())
+            .launch()
+    }
+
+    /// Updates rows of several values. `calls` are all tables, of one dim, in an order of their own; `parts` are in that order.
+    pub(super) fn update_repeats(
+        &self,
+        cuda: &Cuda,
+        calls: &[TableCall],
+        parts: &[Span],
+        update: Update,
+        repeats: &Repeats,
+    ) -> Result {
+        let mut numbers = vec![0u32; calls.len()];
+        calls.iter().enumerate().for_each(|(i, call)| numbers[call.number()] = i as u32);
+        let (rule, keys) = (Rule::row(update).words(), &self.gradients.sorted.keys);
+        let name = by_rule(
+            &update.rule,
+            [
+                "update_listed_sgd",
+                "update_listed_adagrad",
+                "update_listed_row_wise",
+                "update_listed_adam",
+                "update_listed_lamb",
+            ],
+        );
+        let blocks = (keys.len() / 2).div_ceil(BLOCK / 32).min(16 * cuda.multiprocessors() as usize);
+        let listed = cuda
+            .kernel(name)
+            .grid(blocks)
+            .arg(self.calls)
+            .arg(cuda.constant(&numbers)?)
+            .arg(self.spans)
+            .words(&rule)
+            .arg(keys)
+            .arg(&repeats.count)
+            .arg(&repeats.list);
+        self.gradients.of(listed, cuda).launch()?;
+        let widest = calls.iter().map(TableCall::dim).max().unwrap_or(0);
+        self.update_long_runs(cuda, parts, widest, &rule)
+    }
+
     /// Finds the rows of more than a tile of values and sums their tiles; `None` where no table has as many values.
     pub(super) fn sum_long_runs(
         &self,

@@ -3,7 +3,7 @@
 //! A chain gives the bits of its layers one by one. It is an operation of its own so that threads need not meet after every
 //! layer: each takes samples through all of them.
 
-use super::{Check, Result, size};
+use super::{Check, Result};
 use crate::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape, PackedLinear};
 use spec::Activation;
 
@@ -149,7 +149,7 @@ impl Device {
         }
         apart("chain_backward", layers.iter())?;
         if let (Some((dx, _)), Some(first)) = (&args.dx, layers.first()) {
-            check.buffer("dx", dx, size([rows, first.inputs]))?;
+            check.rows("dx", dx, rows, first.inputs)?;
         }
         if layers.is_empty() { Ok(()) } else { self.backend().chain_backward(args) }
     }
@@ -176,7 +176,8 @@ fn check_layers(
             return Err(KernelError::Mismatch { op, what: "inputs of a layer", expected, got });
         }
     }
-    check.buffer("x", x, layers.first().map_or(0, |layer| size([rows, layer.inputs])))
+    let width = layers.first().map_or(0, |layer| layer.inputs);
+    check.rows("x", x, rows, width)
 }
 
 /// Refuses layers whose parameters overlap: several threads write the gradients of all at once.
@@ -211,5 +212,5 @@ fn check_each(
 ) -> Result {
     check.count(operand, layers.len(), buffers.len())?;
     let mut pairs = layers.iter().zip(buffers);
-    pairs.try_for_each(|(layer, buffer)| check.buffer(operand, buffer, size([rows, layer.outputs])))
+    pairs.try_for_each(|(layer, buffer)| check.rows(operand, buffer, rows, layer.outputs))
 }

@@ -61,7 +61,7 @@ impl Device {
         let check = Check::new("dot_forward", self);
         let DotShape { rows, count, dim } = shape;
         check.buffer("vectors", vectors, size([rows, count, dim]))?;
-        check.buffer("out", out, size([rows, shape.width()]))?;
+        check.rows("out", out, rows, shape.width())?;
         self.backend().dot_forward(shape, vectors, out)
     }
 
@@ -88,7 +88,7 @@ impl Device {
         let check = Check::new("dot_backward", self);
         let DotShape { rows, count, dim } = shape;
         check.buffer("vectors", vectors, size([rows, count, dim]))?;
-        check.buffer("dout", dout, size([rows, shape.width()]))?;
+        check.rows("dout", dout, rows, shape.width())?;
         check.buffer("dvectors", dvectors, size([rows, count, dim]))?;
         self.backend().dot_backward(shape, vectors, dout, dvectors)
     }

@@ -10,7 +10,8 @@ use spec::precision::Precision;
 
 /// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
 ///
-/// A product gives the same bits with a packed matrix and without. A packed matrix of another precision than the device's is
+/// A product gives the same bits with a packed matrix and without; a GPU that stores the output as bf16 packs the bias too, and adds
+/// it as bf16 if it is packed. A packed matrix of another precision than the device's is
 /// ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
 #[derive(Debug)]
 pub struct PackedLinear {

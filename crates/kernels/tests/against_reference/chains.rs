@@ -63,6 +63,43 @@ impl Chain {
         LinearShape { rows: self.rows, inputs: self.widths[layer], outputs: self.widths[layer + 1] }
     }
 
+    /// Buffers of all outputs as the device keeps rows that products read.
+    fn kept(&self, device: &Device) -> Vec<Buffer<f32>> {
+        let kept = |&width: &usize| {
+            let mut buffer = Buffer::new(device);
+            buffer.resize_rows(device.keeps(width), self.rows, width).unwrap();
+            buffer
+        };
+        self.widths[1..].iter().map(kept).collect()
+    }
+
+    /// Outputs, gradients of outputs, of the input and of the parameters, with rows that the device keeps as it likes.
+    fn run_kept(&self, device: &Device) -> Vec<Vec<f32>> {
+        let (rows, (x, parameters)) = (self.rows, (on(device, &self.x), on(device, &self.parameters)));
+        let packed = self.packed(device, &parameters);
+        let layers = self.layers(&parameters, &packed);
+        let (mut outputs, mut dys, mut dx) = (self.kept(device), self.kept(device), Buffer::new(device));
+        dx.resize_rows(device.keeps(self.widths[0]), rows, self.widths[0]).unwrap();
+        *dys.last_mut().unwrap() = on(device, &self.dy);
+        let mut gradients = [on(device, &numbers_like(parameters.len()))];
+        let forward = ChainForward { rows, layers: &layers, x: &x, outputs: &mut outputs };
+        device.chain_forward(forward).unwrap();
+        device
+            .chain_backward(ChainBackward {
+                rows,
+                layers: &layers,
+                x: &x,
+                outputs: &outputs,
+                output_gradients: &mut dys,
+                activated: true,
+                dx: Some((&mut dx, InputGradient { accumulate: false, relu: false })),
+                gradients: &mut gradients,
+            })
+            .unwrap();
+        let all = outputs.iter().chain(&dys).chain([&dx]).chain(&gradients);
+        all.map(|buffer| buffer.to_vec().unwrap()).collect()
+    }
+
     fn buffers(&self, device: &Device) -> Vec<Buffer<f32>> {
         self.widths[1..].iter().map(|width| on(device, &numbers_like(self.rows * width))).collect()
     }
@@ -332,4 +369,35 @@ fn chains_that_do_not_fit_are_refused() {
     });
     let (op, what) = ("chain_backward", "start of a layer's parameters");
     assert_eq!(overlapping, Err(KernelError::Mismatch { op, what, expected: 6, got: 5 }));
+}
+
+/// On a GPU, rows that products write and read stay near those of the reference in every precision, widths that pad rows included.
+/// Parameters that no layer has keep what was there.
+#[test]
+fn kept_rows_are_near_the_reference_on_a_gpu() {
+    let cases = [vec![13, 64, 40, 24], vec![479, 96, 50, 33, 1], vec![8, 8], vec![130, 257, 1]];
+    for (seed, widths) in cases.into_iter().enumerate() {
+        for rows in [1, 77, 700] {
+            let mut chain = Chain::new(rows, widths.clone(), seed as u64 + 1);
+            // Magnitudes that stay near 1 from layer to layer.
+            let parameters = chain.parameters.to_vec().unwrap();
+            chain.parameters = buffer(&parameters.iter().map(|w| w / 8.0).collect::<Vec<_>>());
+            let expected = chain.run_kept(&Device::Reference);
+            for (precision, most) in
+                [(Precision::F32, 1e-5), (Precision::Tf32, 3e-3), (Precision::Bf16, 3e-2)]
+            {
+                let Some(device) = crate::gpu::in_precision(precision) else { continue };
+                let results = chain.run_kept(&device);
+                assert_eq!(results, chain.run_kept(&device), "a second time");
+                for (o, (got, expected)) in results.iter().zip(&expected).enumerate() {
+                    let error = relative_error(got, expected);
+                    assert!(
+                        error <= most,
+                        "output {o} of {widths:?}, {rows} rows, {}: {error}",
+                        precision.name()
+                    );
+                }
+            }
+        }
+    }
 }

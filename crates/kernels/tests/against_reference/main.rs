@@ -12,6 +12,7 @@ mod interaction;
 mod large;
 mod long_runs;
 mod on_gpu;
+mod pairs;
 mod precisions;
 mod refusals;
 mod rows;

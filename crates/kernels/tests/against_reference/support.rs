@@ -115,3 +115,10 @@ pub fn rules() -> [UpdateRule; 7] {
         UpdateRule::Lamb { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.1 },
     ]
 }
+
+/// Root mean square of the differences, as a share of that of what is expected.
+pub fn relative_error(got: &[f32], expected: &[f32]) -> f64 {
+    let square = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
+    let error = square(&mut got.iter().zip(expected).map(|(g, e)| f64::from(*g) - f64::from(*e)));
+    (error / square(&mut expected.iter().map(|&e| f64::from(e))).max(1e-12)).sqrt()
+}

@@ -79,8 +79,13 @@ fn copies_are_reduced_by_what_sends_less() {
     for deployment in copied.filter(|deployment| deployment.members() > 1).step_by(4) {
         let ranks = deployment.placement.topology().ranks();
         let sent = |scheduled: usize, batch: usize| -> u64 {
-            let options =
-                StepOptions { task: Task::Train, bucket_bytes: 1 << 20, norm: false, batch: scheduled };
+            let options = StepOptions {
+                task: Task::Train,
+                bucket_bytes: 1 << 20,
+                norm: false,
+                batch: scheduled,
+                fuse_pairs: false,
+            };
             let schedule = Schedule::with_options(&deployment, options);
             let sizes = BatchSizes::typical(&deployment.model, &deployment.placement, batch);
             let names = ["row counts exchange", "touched rows exchange", "row sums exchange", "reduce rows"];

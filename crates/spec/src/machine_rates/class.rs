@@ -19,6 +19,8 @@ pub enum Class {
     SortIds,
     /// Looking up and pooling rows of tables; items are ids.
     Lookup,
+    /// Looking up and pooling rows of tables, fused with the dot products of the vectors; items are ids.
+    LookupDot,
     /// Bringing vectors into peer order, and back.
     Permute,
     /// Encoding the vectors of a leg into its wire format.
@@ -63,6 +65,8 @@ pub enum Class {
     ReadBack,
     /// Backward pass of the lookup, fused with the optimizer of the tables; items are ids.
     UpdateTables,
+    /// Backward pass of dot products and of the lookup, fused with the optimizer of the tables; items are ids.
+    DotUpdate,
     /// Optimizer of the dense parameters.
     UpdateDense,
 }
@@ -109,7 +113,7 @@ impl Class {
             | Class::CrossTowersForward
             | Class::CrossTowersBackward => [true, true, false],
             // A short row costs little more than to find it.
-            Class::Lookup | Class::UpdateTables => [false, true, true],
+            Class::Lookup | Class::LookupDot | Class::UpdateTables | Class::DotUpdate => [false, true, true],
             Class::ReadAhead | Class::Loss => [false, false, true],
             Class::ReadBatch
             | Class::IndexIds
@@ -133,6 +137,7 @@ impl Class {
             Class::IndexIds => "index-ids",
             Class::SortIds => "sort-ids",
             Class::Lookup => "lookup",
+            Class::LookupDot => "lookup-dot",
             Class::Permute => "permute",
             Class::Encode => "encode",
             Class::Decode => "decode",
@@ -155,6 +160,7 @@ impl Class {
             Class::Loss => "loss",
             Class::ReadBack => "read-back",
             Class::UpdateTables => "update-tables",
+            Class::DotUpdate => "dot-update",
             Class::UpdateDense => "update-dense",
         }
     }

@@ -7,6 +7,7 @@ use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::device::DeviceChoice;
 use crate::emulation::EmulationConfig;
 use crate::feature::Feature;
+use crate::fuse::Fuse;
 use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
@@ -196,6 +197,11 @@ pub struct TrainConfig {
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
+    /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of the
+    /// tables too, where no vector leaves its rank: `auto` (on GPUs, with dot products in tf32 or bf16), `always` or `never`.
+    /// Default: auto.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuse: Option<Fuse>,
     /// Largest magnitude of an element of a gradient: of the dense gradients after their reduction, and of the sum of a table
     /// row's gradients. Elements beyond it are cut to it. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]

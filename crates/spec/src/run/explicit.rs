@@ -83,6 +83,7 @@ impl Config {
             (run.precision != Precisions::default()).then(|| PrecisionConfig::explicit(&run.precision));
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
+        config.train.fuse = Some(run.fuse);
         config.train.positive_weight = (run.positive_weight != 1.0).then_some(run.positive_weight);
         config.train.clip_value = run.regularisation.clip_value;
         config.train.clip_norm = run.regularisation.clip_norm;

@@ -11,6 +11,8 @@ pub(super) struct Build<'a> {
     pub task: Task,
     /// Whether updates wait for the norm of all dense gradients.
     pub(super) norm: bool,
+    /// Block of dot products that is fused with the lookup and the update of the tables.
+    pub(super) fused: Option<BlockName>,
     /// Data-parallel tables.
     pub(super) copies: Vec<CopiedTable>,
     pub(super) buckets: Vec<Bucket>,
@@ -21,7 +23,7 @@ pub(super) struct Build<'a> {
 
 impl<'a> Build<'a> {
     pub fn new(deployment: &'a Deployment, options: StepOptions) -> Self {
-        let StepOptions { task, bucket_bytes, norm, batch } = options;
+        let StepOptions { task, bucket_bytes, norm, batch, fuse_pairs } = options;
         let parameters = deployment.model.network().parameters();
         // Layers that are emulated have buckets of their own, where others are not.
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
@@ -29,7 +31,8 @@ impl<'a> Build<'a> {
         let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
         let copies = CopiedTable::list(deployment, batch);
-        Self { deployment, task, norm, copies, buckets, tower_buckets, parameters, phases: Vec::new() }
+        let fused = if fuse_pairs { fused::dot_of(deployment) } else { None };
+        Self { deployment, task, norm, fused, copies, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
 
     pub fn finish(self) -> Schedule {
@@ -113,15 +116,21 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The lookup of all tables that a rank holds.
+    /// The lookup of all tables that a rank holds, unless it is fused.
     pub fn lookup(&mut self, writes: &[Slot]) {
+        if self.fused.is_some() {
+            return;
+        }
         let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
         reads.extend(self.weighted().then_some(Slot::Weights));
         self.compute(Operation::Lookup, &reads, writes);
     }
 
-    /// The backward pass of the lookup, with the update of the tables.
+    /// The backward pass of the lookup, with the update of the tables, unless it is fused.
     pub fn update_tables(&mut self, gradients: &[Slot]) {
+        if self.fused.is_some() {
+            return;
+        }
         let mut reads = gradients.to_vec();
         reads.extend([Slot::Sorted, Slot::Index, Slot::Tables]);
         reads.extend(self.weighted().then_some(Slot::Weights));

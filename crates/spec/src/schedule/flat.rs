@@ -10,14 +10,20 @@ pub(super) fn build(mut build: Build) -> Schedule {
     let copied = build.copied();
     pooled.extend(copied.then_some(Slot::CopyPooled));
     build.lookup(&pooled);
-    build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
+    // Vectors that are never written out do not travel.
+    let travels = build.fused.is_none();
+    if travels {
+        build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
+    }
     if sums {
         build.sum_partials("world sums", Group::World, Slot::Partial);
     }
     build.forward_before_vectors();
     // The next batch is read while the pooled vectors travel.
     build.read_ahead();
-    build.arrive(Leg::Pooled, Slot::Arrived);
+    if travels {
+        build.arrive(Leg::Pooled, Slot::Arrived);
+    }
     let mut arrived = vec![Slot::Arrived, Slot::Pooled];
     arrived.extend(sums.then_some(Slot::Summed));
     arrived.extend(copied.then_some(Slot::CopyPooled));
@@ -30,7 +36,9 @@ pub(super) fn build(mut build: Build) -> Schedule {
         return build.finish();
     }
 
-    build.depart(Leg::Gradient, Group::World, Slot::PooledGradient, Slot::ArrivedGradient);
+    if travels {
+        build.depart(Leg::Gradient, Group::World, Slot::PooledGradient, Slot::ArrivedGradient);
+    }
     if sums {
         build.gather_sum_gradients("world gather", Group::World, Slot::ArrivedSumGradient);
     }
@@ -38,7 +46,9 @@ pub(super) fn build(mut build: Build) -> Schedule {
     build.backward_before_vectors();
     // Sorting hides behind the gradient exchange.
     build.index_ahead();
-    build.arrive(Leg::Gradient, Slot::ArrivedGradient);
+    if travels {
+        build.arrive(Leg::Gradient, Slot::ArrivedGradient);
+    }
     let mut gradients = vec![Slot::ArrivedGradient];
     gradients.extend(sums.then_some(Slot::ArrivedSumGradient));
     build.update_tables(&gradients);

@@ -25,7 +25,10 @@ impl Build<'_> {
     /// predictions.
     pub fn network(&mut self, arrived: &[Slot], laid_out: &[Slot]) {
         let network = self.deployment.model.network();
-        self.restore_order(arrived);
+        match self.fused {
+            Some(dot) => self.lookup_dot(dot),
+            None => self.restore_order(arrived),
+        }
         // Ids travel beside the last MLP.
         let is_mlp = |block: &&Block| matches!(block.layers, Layers::Mlp(_));
         let beside = network.after_vectors().rfind(is_mlp).unwrap_or(network.logit()).name;
@@ -33,7 +36,9 @@ impl Build<'_> {
             if block.name == beside {
                 self.ids_ahead();
             }
-            self.forward(block);
+            if self.fused != Some(block.name) {
+                self.forward(block);
+            }
         }
         let logit = network.logit().name;
         let output = Slot::Output(logit);
@@ -45,8 +50,15 @@ impl Build<'_> {
         let writes = [Slot::Gradient(logit), Slot::Predictions];
         self.compute(Operation::Loss, &[output, Slot::Batch], &writes);
         self.read_back();
-        network.after_vectors().rev().for_each(|block| self.backward(block));
-        self.split_gradients(laid_out);
+        for block in network.after_vectors().rev() {
+            match self.fused {
+                Some(dot) if dot == block.name => self.dot_update(dot),
+                _ => self.backward(block),
+            }
+        }
+        if self.fused.is_none() {
+            self.split_gradients(laid_out);
+        }
     }
 
     /// Predictions come to the host, beside the labels of their samples.

@@ -35,6 +35,9 @@ pub enum Operation {
     SortIds,
     /// Look up and pool the world's samples in all tables held here.
     Lookup,
+    /// Look up and pool vectors, and multiply the vectors of a sample with each other: the lookup and the forward pass of a block of
+    /// dot products as one, where no vector leaves its rank.
+    LookupDot(BlockName),
     /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order.
     PermutePeers,
     /// Bring pooled vectors from the order of ranks into the order that the first level of a hierarchical all-to-all sends
@@ -72,6 +75,8 @@ pub enum Operation {
     ReversePermute,
     /// Backward pass of the lookup fused with the tables' optimizer.
     UpdateTables,
+    /// Backward pass of a block of dot products and of the lookup, fused with the tables' optimizer, where no vector leaves its rank.
+    DotUpdate(BlockName),
     /// Find the rows of data-parallel tables that ids touch.
     FindRows,
     /// Backward pass of the lookup in data-parallel tables: sum the gradients of samples by row, and lay the sums out.
@@ -172,6 +177,8 @@ impl Operation {
                 .flops(1, Quantity::LookedUpRows)
                 .touching(WORD, Quantity::LookedUpRows)
                 .touching(WORD, Quantity::LookedUpVectors),
+            Self::LookupDot(block) => Self::lookup_dot_of(*block, deployment),
+            Self::DotUpdate(block) => Self::dot_update_of(*block, deployment),
             Self::PermutePeers => of("peer permute", Class::Permute, Part::VectorExchange)
                 .touching(2 * WORD, Quantity::OwnedVectors),
             Self::PermuteForHosts => of("peer permute", Class::Permute, Part::VectorExchange)
@@ -256,9 +263,49 @@ impl Operation {
     /// Block of the network, or the towers, whose layers the operation carries out; `None` for all other operations.
     pub fn block(&self) -> Option<BlockName> {
         match self {
-            Self::Forward(block) | Self::ForwardWithDropout(block) | Self::Backward(block, _) => Some(*block),
+            Self::Forward(block)
+            | Self::ForwardWithDropout(block)
+            | Self::Backward(block, _)
+            | Self::LookupDot(block)
+            | Self::DotUpdate(block) => Some(*block),
             _ => None,
         }
+    }
+
+    /// Operations that this one replaces, in their order; none where it is not fused of others.
+    pub fn replaces(&self, model: &Model) -> Vec<Self> {
+        match self {
+            Self::LookupDot(block) => vec![Self::Lookup, Self::RestoreOrder, Self::Forward(*block)],
+            Self::DotUpdate(block) => {
+                let layers = 0..model.network().block(*block).layers.count();
+                vec![Self::Backward(*block, layers), Self::SplitGradients, Self::UpdateTables]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Lookup and dot products: every row is read once per id; the leading vector is read and the products written for every sample.
+    fn lookup_dot_of(block: BlockName, deployment: &Deployment) -> Description {
+        let layers = &deployment.model.network().block(block).layers;
+        Description::new(format!("lookup and {block}"), Class::LookupDot, Part::Lookup)
+            .by_ids()
+            .flops(1, Quantity::LookedUpRows)
+            .flops(layers.forward_flops(), Quantity::Samples)
+            .touching(WORD, Quantity::LookedUpRows)
+            .touching(WORD * (deployment.model.dim() + layers.output_width()) as u64, Quantity::Samples)
+    }
+
+    /// Gradients of dot products and updates: every row is read and written once; the gradients of the products and the leading vector
+    /// are read, and the gradient of the leading vector written, for every sample.
+    fn dot_update_of(block: BlockName, deployment: &Deployment) -> Description {
+        let layers = &deployment.model.network().block(block).layers;
+        let floats = 2 * deployment.model.dim() + layers.output_width();
+        Description::new(format!("{block} and table update"), Class::DotUpdate, Part::EmbeddingUpdate)
+            .by(Quantity::UpdatedIds)
+            .flops(2, Quantity::HeldRows)
+            .flops(layers.backward_flops(0..layers.count()), Quantity::Samples)
+            .touching(2 * WORD, Quantity::HeldRows)
+            .touching(WORD * floats as u64, Quantity::Samples)
     }
 
     /// Whether the host needs values that the device computes, so that it may have to wait for the device: the loss and the

@@ -30,6 +30,8 @@ pub struct Flat {
     /// follow.
     ends: [usize; 3],
     lookup_columns: Vec<usize>,
+    /// Columns of tables whose vectors do not travel among all vectors of a sample; none where there are several ranks.
+    pair_columns: Vec<usize>,
     update_columns: Vec<usize>,
     /// Width of what each rank sends, and of what it gets gradients of.
     widths: Vec<(usize, usize)>,
@@ -101,12 +103,15 @@ impl Flat {
         let into_copies = into_order(&mut copied.iter(), &|_| true);
         let unused = vec![0; copied.len()];
         let owned = sent_columns.len() + summed_columns.len();
+        let in_order = |shard: &Shard| model.feature_offset(shard.feature, shard.columns.start);
+        let pair_columns = if ranks == 1 { sent(rank).iter().map(in_order).collect() } else { Vec::new() };
         let leg = |leg: Leg, way, widths: &[Vec<usize>]| match hosts {
             None => Vectors::direct(device, wire.of(leg), way, widths, rank),
             Some(hosts) => Vectors::by_hosts(device, hosts, wire.of(leg), way, widths, rank),
         };
         Self {
             rank,
+            pair_columns,
             ends: [sent_columns.len(), owned, owned + replicated.len()],
             // Replicated tables are looked up apart, but their gradients come behind those of the tables that were sent.
             lookup_columns: [&sent_columns[..], &summed_columns, &replicated_columns, &unused].concat(),
@@ -152,6 +157,10 @@ impl Dataflow for Flat {
             Leg::Gradient => Ok(&mut self.gradients),
             leg => no_phase(self.name(), format_args!("the {leg} exchange")),
         }
+    }
+
+    fn pair_columns(&self) -> Result<&[usize], Error> {
+        Ok(&self.pair_columns)
     }
 
     fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {

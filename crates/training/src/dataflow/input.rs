@@ -6,7 +6,10 @@ use super::touched::TouchedRows;
 use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
-use kernels::{BagIndex, Buffer, Device, IndexBags, KernelError, Segment, SortedIds, Upload};
+use kernels::{
+    BagIndex, Buffer, Device, DotShape, IndexBags, KernelError, PairVectors, Repeats, Segment, SortedIds,
+    Upload,
+};
 use spec::model::{Model, ModelLabel};
 use spec::placement::{Placement, Shard, share};
 use std::ops::Range;
@@ -37,6 +40,8 @@ pub struct Input {
     pub index: BagIndex,
     /// The ids that arrived, by row.
     pub sorted: SortedIds,
+    /// Rows that several of them share, for updates that are fused with dot products.
+    pub repeats: Repeats,
     /// Rows of data-parallel tables that the ids touch.
     pub touched: TouchedRows,
     /// Number of data-parallel tables held here; they are the last.
@@ -86,6 +91,7 @@ impl Input {
             weights: Exchange::new(device, ranks),
             index: BagIndex::new(device),
             sorted: SortedIds::new(device),
+            repeats: Repeats::new(device),
             touched: TouchedRows::new(device, members),
             copied: placement.copied_by(rank).len(),
             lengths_travel: placement.lengths_travel(model),
@@ -115,6 +121,17 @@ impl Input {
     /// Weights of the ids that arrived, where there are any.
     pub fn weights(&self) -> Option<&Buffer<f32>> {
         (!self.weights.recv.is_empty()).then_some(&self.weights.recv)
+    }
+
+    /// Ids whose vectors are multiplied with each other, on the only rank: tables have `columns`, and `first` is vector 0.
+    pub fn pair_vectors<'a>(
+        &'a self,
+        shape: DotShape,
+        columns: &'a [usize],
+        first: &'a Buffer<f32>,
+    ) -> PairVectors<'a> {
+        let (index, values, weights) = (&self.index, &self.ids.recv, self.weights());
+        PairVectors { shape, columns, index, values, weights, first }
     }
 
     /// Number of samples of all ranks.

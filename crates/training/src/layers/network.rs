@@ -9,7 +9,7 @@ mod inputs;
 use crate::Error;
 use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters, Project};
 use inputs::{From, Inputs};
-use kernels::{Buffer, Device};
+use kernels::{Buffer, Device, DotShape, Stored};
 use spec::model::{self, Block, BlockName};
 use std::ops::Range;
 
@@ -67,6 +67,36 @@ pub struct Samples<'a> {
     pub first: Option<u64>,
 }
 
+/// Buffers of dot products that are fused with the lookup of their vectors.
+#[derive(Debug)]
+pub struct PairsForward<'a> {
+    /// Sizes of the products.
+    pub shape: DotShape,
+    /// Output of the leading block, vector 0 of each sample.
+    pub first: &'a Buffer<f32>,
+    /// Room for the vectors of each sample.
+    pub vectors: &'a mut Buffer<f32>,
+    /// Receives vector 0 and the products.
+    pub out: &'a mut Buffer<f32>,
+}
+
+/// Buffers of the gradients of dot products that are fused with the update of tables.
+#[derive(Debug)]
+pub struct PairsBackward<'a> {
+    /// Sizes of the products.
+    pub shape: DotShape,
+    /// Output of the leading block, vector 0 of each sample.
+    pub first: &'a Buffer<f32>,
+    /// Gradient of vector 0 and the products.
+    pub dout: &'a Buffer<f32>,
+    /// Receives the gradient of the leading block's output.
+    pub dfirst: &'a mut Buffer<f32>,
+    /// Vectors as the lookup left them.
+    pub vectors: &'a Buffer<f32>,
+    /// Room for gradients of vectors.
+    pub gradients: &'a mut Buffer<f32>,
+}
+
 impl Network {
     /// Instantiates the blocks of `network` over `parameters`.
     pub fn new(network: &model::Network, parameters: &Parameters) -> Result<Self> {
@@ -82,8 +112,10 @@ impl Network {
             })
         };
         let nodes = network.blocks().iter().enumerate().map(node);
+        let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
+        keep_between_products(&mut nodes);
         Ok(Self {
-            nodes: nodes.collect::<Result<_>>()?,
+            nodes,
             leading: network.leading().map(|block| inputs::position(network, block.name)),
             features: parameters.buffer(),
             dfeatures: parameters.buffer(),
@@ -98,6 +130,67 @@ impl Network {
             }
         }
         self
+    }
+
+    /// Prepares for dot products that are fused with the lookup: the leading block's output goes to them alone.
+    pub fn fuse_pairs(&mut self) {
+        if let Some(leading) = self.leading
+            && let Layers::Mlp(mlp) = &mut self.nodes[leading].layers
+        {
+            mlp.keeps_output = true;
+        }
+    }
+
+    /// Buffers of dot products that are fused with the lookup, of `rows` samples.
+    pub fn pairs_forward(
+        &mut self,
+        device: &Device,
+        block: BlockName,
+        rows: usize,
+    ) -> Result<PairsForward<'_>> {
+        let at = self.position(block)?;
+        let (below, node) = self.nodes.split_at_mut(at);
+        let first = self.leading.and_then(|leading| below.get(leading));
+        match (first, &mut node[0].layers) {
+            (Some(first), Layers::Dot(dot)) => {
+                dot.make_room(device, rows)?;
+                let (shape, first) = (dot.shape(rows), first.output());
+                Ok(PairsForward { shape, first, vectors: &mut self.features, out: &mut dot.output })
+            }
+            _ => Err(Error::NoBlock { name: block }),
+        }
+    }
+
+    /// Buffers of the gradients of dot products that are fused with the update of tables, of `rows` samples.
+    pub fn pairs_backward(
+        &mut self,
+        device: &Device,
+        block: BlockName,
+        rows: usize,
+    ) -> Result<PairsBackward<'_>> {
+        let at = self.position(block)?;
+        let Self { nodes, leading, features, dfeatures } = self;
+        let (below, rest) = nodes.split_at_mut(at);
+        let (node, above) = rest.split_at_mut(1);
+        let Node { layers, gradient_in, gradient, .. } = &mut node[0];
+        let dout = match gradient_in {
+            Some(reader) => above[*reader - at - 1].input_gradient(),
+            None => gradient,
+        };
+        let first = leading.and_then(|leading| below.get_mut(leading));
+        match (first, layers) {
+            (Some(first), Layers::Dot(dot)) => {
+                let shape = dot.shape(rows);
+                let (first, dfirst) = first.output_and_gradient();
+                // The gradient is stored as the output is: the leading block reads both.
+                let stored =
+                    if first.stored() == Stored::Plain { Stored::Plain } else { device.keeps(shape.dim) };
+                dfirst.resize_rows(stored, rows, shape.dim)?;
+                let (vectors, gradients) = (&*features, dfeatures);
+                Ok(PairsBackward { shape, first, dout, dfirst, vectors, gradients })
+            }
+            _ => Err(Error::NoBlock { name: block }),
+        }
     }
 
     fn position(&self, name: BlockName) -> Result<usize> {
@@ -227,6 +320,29 @@ impl Network {
             part.hand_on(device, rows, given, inputs.width, to)?;
         }
         Ok(())
+    }
+}
+
+/// Lets blocks hand values to an MLP, and the MLP their gradient back, as the device keeps them: where nothing but products reads
+/// them.
+fn keep_between_products(nodes: &mut [Node]) {
+    for i in 0..nodes.len() {
+        let (below, above) = nodes.split_at_mut(i + 1);
+        let Some(Layers::Mlp(reader)) = below[i].gradient_in.map(|reader| &mut above[reader - i - 1].layers)
+        else {
+            continue;
+        };
+        reader.keeps_input_gradient = match &mut below[i].layers {
+            Layers::Mlp(mlp) => {
+                mlp.keeps_output = true;
+                true
+            }
+            Layers::Dot(dot) => {
+                dot.keeps_output = true;
+                true
+            }
+            Layers::Cross(_) | Layers::Fm(_) | Layers::Project(_) | Layers::Sum => false,
+        };
     }
 }
 

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::step::phase_time::PhaseTime;
 use crate::step::trace::{LocalSpan, Recorder, TraceRow};
 use kernels::{Device, Event, KernelError};
-use spec::schedule::{Lane, Operation, Phase, Schedule, Work};
+use spec::schedule::{Lane, Phase, Schedule, Work};
 use std::time::Instant;
 
 /// Queue of the inputs, beside those of the lanes.
@@ -16,10 +16,11 @@ const INPUT: usize = 3;
 /// Steps whose events are kept: the one being queued, those that may still run, and the collectives that they waited for.
 const KEPT: u64 = 4;
 
-/// Queue that the work of a phase goes to.
+/// Queue that the work of a phase goes to. What is done for the next batch (copying it to the device, indexing and sorting its ids) runs
+/// beside the computations of this one.
 fn queue_of(phase: &Phase) -> usize {
     match phase.work {
-        Work::Compute(Operation::ReadBatch) => INPUT,
+        Work::Compute(_) if phase.ahead => INPUT,
         _ => phase.lane as usize,
     }
 }

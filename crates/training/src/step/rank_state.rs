@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::dataflow::{self, Carries, Copies, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
 use crate::layers::dense::Parameters;
-use crate::layers::network::{Network, Samples};
+use crate::layers::network::{Network, PairsBackward, PairsForward, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
@@ -11,13 +11,13 @@ use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
 use crate::step::read_back::{Arrived, ReadBack};
 use crate::step::rounding::Rounding;
-use kernels::{Bce, Buffer, Device, Round, Table, Update, UpdateDense};
+use kernels::{Bce, Buffer, Device, DotUpdate, LookupDot, Round, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::precision::Precisions;
 use spec::run::{Optimizer, Regularisation, Run};
-use spec::schedule::{Bucket, Operation, PhaseId, Schedule, Slot};
+use spec::schedule::{Bucket, Operation, Phase, PhaseId, Schedule, Slot};
 use spec::volume::Leg;
 use std::ops::Range;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct RankState {
     /// The shards held here, in the order of [`Placement::held_by`].
     pub tables: Vec<Table>,
     dataflow: Box<dyn Dataflow>,
+    /// Whether dot products are fused with the lookup and the update of tables.
+    fuses_pairs: bool,
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
     /// Nodes that this rank emulates, if any.
@@ -103,9 +105,16 @@ impl RankState {
         let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         let copies = Copies::new(&device, schedule, rank)?;
+        let fused = |phase: &Phase| matches!(phase.operation(), Some(Operation::LookupDot(_)));
+        let fuses_pairs = schedule.phases().iter().any(fused);
+        let mut network = Network::new(model.network(), &parameters)?.with_dropout(model, run.seed);
+        if fuses_pairs {
+            network.fuse_pairs();
+        }
         let members = schedule.deployment().members();
         Ok(Self {
-            network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
+            network,
+            fuses_pairs,
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
@@ -219,9 +228,37 @@ impl RankState {
                 input.find_bags(device, &self.placement, Some(dataflow.peer_order()?))
             }
             Operation::SortIds => {
-                Ok(device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?)
+                device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?;
+                if self.fuses_pairs {
+                    device.find_repeats(&input.sorted, input.ids.recv.len(), &mut input.repeats)?;
+                }
+                Ok(())
             }
             Operation::Lookup => dataflow.lookup(device, tables, input),
+            Operation::LookupDot(block) => {
+                let PairsForward { shape, first, vectors, out } =
+                    network.pairs_forward(device, *block, rows)?;
+                let of = input.pair_vectors(shape, dataflow.pair_columns()?, first);
+                Ok(device.lookup_dot(LookupDot { tables, of, vectors, out })?)
+            }
+            Operation::DotUpdate(block) => {
+                let update = table_update(self.table_optimizer, &self.regularisation, self.steps);
+                let PairsBackward { shape, first, dout, dfirst, vectors, gradients } =
+                    network.pairs_backward(device, *block, rows)?;
+                let of = input.pair_vectors(shape, dataflow.pair_columns()?, first);
+                let (sorted, repeats) = (&input.sorted, &input.repeats);
+                Ok(device.dot_update(DotUpdate {
+                    tables,
+                    of,
+                    sorted,
+                    repeats,
+                    vectors,
+                    dout,
+                    dfirst,
+                    gradients,
+                    update,
+                })?)
+            }
             Operation::PermutePeers => dataflow.permute_peers(device, input),
             Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
@@ -272,12 +309,7 @@ impl RankState {
             Operation::FindRows => dataflow.copies().find_rows(device, input),
             Operation::SumRows(_) => dataflow.copies().sum_rows(device, tables, input),
             Operation::UpdateTables | Operation::UpdateCopies(_) => {
-                let Optimizer { update: rule, rate } = self.table_optimizer;
-                let update = Update {
-                    weight_decay: self.regularisation.table_weight_decay,
-                    clip: self.regularisation.clip_value,
-                    ..Update::new(rule, rate.at(self.steps), self.steps + 1)
-                };
+                let update = table_update(self.table_optimizer, &self.regularisation, self.steps);
                 match operation {
                     Operation::UpdateCopies(_) => dataflow.copies().update(device, tables, input, update),
                     _ => dataflow.update(device, tables, input, update),
@@ -378,6 +410,16 @@ impl RankState {
     /// Lets losses arrive a step late, as on a device whose operations are queued.
     pub fn arrive_late(&mut self) {
         self.late = true;
+    }
+}
+
+/// Update of the tables in step `step`, from 0.
+fn table_update(optimizer: Optimizer, regularisation: &Regularisation, step: u64) -> Update {
+    let Optimizer { update: rule, rate } = optimizer;
+    Update {
+        weight_decay: regularisation.table_weight_decay,
+        clip: regularisation.clip_value,
+        ..Update::new(rule, rate.at(step), step + 1)
     }
 }
 

@@ -177,3 +177,52 @@ extern "C" __global__ void __launch_bounds__(256) sum_long_runs(
         }
     }
 }
+
+// Marks each value whose row no other value has, and lists the first keys of rows of several values, in any order.
+extern "C" __global__ void __launch_bounds__(256) mark_repeats(
+    const Span *spans, const u64 *keys, u64 value_count, u8 *once, u32 *count, uint2 *repeats) {
+    Span span = spans[blockIdx.y];
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= span.count) return;
+    const u64 *of = keys + span.first + i;
+    u32 row = row_of(of[0]), value = (u32)of[0];
+    bool before = i > 0 && row_of(of[-1]) == row, after = i + 1 < span.count && row_of(of[1]) == row;
+    if (value < value_count) once[value] = !before && !after;
+    if (row != NO_ROW && !before && after) repeats[atomicAdd(count, 1)] = make_uint2(blockIdx.y, span.first + i);
+}
+
+// Updates rows of several values, at most TILE: a group of threads for each row of the list. Calls are in the order of `numbers`, by table.
+template <u32 KIND> __device__ __forceinline__ void update_listed(
+    const TableCall *calls, const u32 *numbers, const Span *spans, Rule rule, const u64 *keys, const u32 *count,
+    const uint2 *repeats, const Gradients &gradients) {
+    rule.kind = KIND;
+    u32 lanes = calls[0].lanes, lane = threadIdx.x & (lanes - 1), groups = 256 / lanes, all = *count;
+    for (u32 r = blockIdx.x * groups + threadIdx.x / lanes; r < all; r += gridDim.x * groups) {
+        u32 call = numbers[repeats[r].x], first = repeats[r].y;
+        const TableCall table = calls[call];
+        Span span = spans[call];
+        const u64 *of = keys + first;
+        u32 row = row_of(of[0]), left = span.first + span.count - first;
+        if (left > TILE && row_of(of[TILE]) == row) continue;
+        if (row >= table.rows) {
+            if (lane == 0) fault_row(gradients.faults, table.table, row);
+            continue;
+        }
+        u32 length = run_length(of, min(left, (u32)TILE));
+        update_row(rule, table, row, lane, [&](u32 e, u32 n) { return sum_keys<2>(gradients, table, of, length, e, n); });
+    }
+}
+
+#define UPDATE_LISTED(NAME, KIND)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256, 3)                                                                      \
+        NAME(const TableCall *calls, const u32 *numbers, const Span *spans, const Rule rule, const u64 *keys,                 \
+             const u32 *count, const uint2 *repeats, GRADIENTS) {                                                             \
+        Gradients gradients = GRADIENTS_OF;                                                                                   \
+        update_listed<KIND>(calls, numbers, spans, rule, keys, count, repeats, gradients);                                    \
+    }
+
+UPDATE_LISTED(update_listed_sgd, RULE_SGD)
+UPDATE_LISTED(update_listed_adagrad, RULE_ADAGRAD)
+UPDATE_LISTED(update_listed_row_wise, RULE_ROW_WISE_ADAGRAD)
+UPDATE_LISTED(update_listed_adam, RULE_ADAM)
+UPDATE_LISTED(update_listed_lamb, RULE_LAMB)

@@ -8,6 +8,7 @@ fn products_in_words() {
         sizes: [512, 65_536, 16],
         strides: [16, 16, 512],
         alignments: [256, 16, 256],
+        output: Form::F32,
         epilogue: Epilogue::ReluBias,
         add: false,
     };
@@ -15,6 +16,8 @@ fn products_in_words() {
     assert_eq!(product.to_string(), words);
     (product.epilogue, product.add, product.transposed) = (Epilogue::None, true, [false, true]);
     assert_eq!(product.to_string(), words.replace("tn", "nt").replace("relu-bias", "add"));
+    product.output = Form::Bf16;
+    assert_eq!(product.to_string(), words.replace("tn", "nt").replace("relu-bias", "to bf16 add"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Parameters, Weights};
 use crate::Error;
 use kernels::{
     Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, Device, Dropout, InputGradient,
-    KernelError, LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear,
+    KernelError, LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear, Stored,
 };
 use spec::Activation;
 use spec::model::LinearLayer;
@@ -150,6 +150,10 @@ pub struct Mlp {
     /// Gradient of the MLP's input, once backward has come to the first layer.
     pub input_gradient: Buffer<f32>,
     dropout: Option<HiddenDropout>,
+    /// Whether the output goes to readers that take it as the device keeps it.
+    pub keeps_output: bool,
+    /// Whether the gradient of the input goes to a reader that takes it as the device keeps it.
+    pub keeps_input_gradient: bool,
 }
 
 /// Dropout of the hidden units of an MLP.
@@ -167,7 +171,15 @@ impl Mlp {
         let layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
         let buffers = || layers.iter().map(|_| parameters.buffer()).collect();
         let (outputs, output_gradients) = (buffers(), buffers());
-        Ok(Self { layers, outputs, output_gradients, input_gradient: parameters.buffer(), dropout: None })
+        Ok(Self {
+            layers,
+            outputs,
+            output_gradients,
+            input_gradient: parameters.buffer(),
+            dropout: None,
+            keeps_output: false,
+            keeps_input_gradient: false,
+        })
     }
 
     /// Drops hidden units of the MLP of `layers` with a probability from now on. `seed` is that of the run.
@@ -194,8 +206,10 @@ impl Mlp {
         let most = if dropout.is_some() { 1 } else { CHAIN_LAYERS };
         for (run, start) in self.layers.chunks(most).zip((0..).step_by(most)) {
             let (below, outputs) = self.outputs.split_at_mut(start);
-            for (layer, y) in run.iter().zip(&mut *outputs) {
-                y.resize(rows * layer.outputs)?;
+            for (i, (layer, y)) in run.iter().zip(&mut *outputs).enumerate() {
+                let last = start + i + 1 == self.layers.len();
+                let kept = if last { self.keeps_output } else { self.dropout.is_none() };
+                y.resize_rows(stored(device, kept, layer.outputs), rows, layer.outputs)?;
             }
             let layers = chain(run, |bucket| &parameters.buckets[bucket].weights);
             let (layers, x) = (&layers[..run.len()], below.last().unwrap_or(input));
@@ -245,11 +259,12 @@ impl Mlp {
             // The gradient of the layer below before its activation, in one go.
             let mut into = None;
             if run[0].input_gradient {
-                dx.resize(rows * run[0].inputs)?;
+                let kept = if start == 0 { self.keeps_input_gradient } else { self.dropout.is_none() };
+                dx.resize_rows(stored(device, kept, run[0].inputs), rows, run[0].inputs)?;
                 into = Some((&mut *dx, InputGradient { accumulate: false, relu }));
             }
             for (layer, gradient) in run.iter().zip(&mut *output_gradients).take(run.len() - 1) {
-                gradient.resize(rows * layer.outputs)?;
+                gradient.resize_rows(device.keeps(layer.outputs), rows, layer.outputs)?;
             }
             let (weights, gradients) = parameters.buckets[run[0].bucket].weights_and_gradients();
             device.chain_backward(ChainBackward {
@@ -279,6 +294,11 @@ impl Mlp {
         let alike = self.layers[..end].iter().rev().take(most).take_while(|layer| layer.bucket == bucket);
         end - alike.count()
     }
+}
+
+/// How rows of `width` floats are stored: as the device keeps them, or one after another.
+fn stored(device: &Device, kept: bool, width: usize) -> Stored {
+    if kept { device.keeps(width) } else { Stored::Plain }
 }
 
 /// Layers of a chain, the first as many as there are in `run`; `weights` gives the weights of a bucket.

@@ -1,0 +1,69 @@
+//! Chains of linear layers on the card: each gradient of hidden units is masked in the pass that sums it for the bias below.
+
+use super::Cuda;
+use super::linear::{FLOAT, Gradient, Map, Sums};
+use super::operand::{Values, mask, mask_and_sum};
+use crate::op::Result;
+use crate::{Buffer, ChainBackward, ChainForward, ChainLayer, InputGradient};
+
+pub(super) fn chain_forward(cuda: &Cuda, args: ChainForward) -> Result {
+    let ChainForward { rows, layers, x, outputs } = args;
+    let mut x = Values::of(x, layers[0].inputs);
+    for (layer, y) in layers.iter().zip(outputs) {
+        let y = Values::of(y, layer.outputs);
+        map_of(layer, rows).forward(cuda, x, layer.relu(), y)?;
+        x = y;
+    }
+    Ok(())
+}
+
+pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
+    let ChainBackward { rows, layers, outputs, output_gradients, activated, gradients, .. } = args;
+    let last = layers.len() - 1;
+    let output = |i: usize| Values::of(&outputs[i], layers[i].outputs);
+    let input = |i: usize| if i == 0 { Values::of(args.x, layers[0].inputs) } else { output(i - 1) };
+    let gradient = |i: usize| Values::of(&output_gradients[i], layers[i].outputs);
+    let mut sums = Sums::Missing;
+    if activated && layers[last].relu() {
+        let (y, dy) = (output(last), gradient(last));
+        match bias_sums(&layers[last], gradients) {
+            Some(to) => {
+                mask_and_sum(cuda, rows, Some(y), dy, to)?;
+                sums = Sums::Done;
+            }
+            None => mask(cuda, rows, y, dy)?,
+        }
+    }
+    for i in (0..layers.len()).rev() {
+        let (map, x, dy) = (map_of(&layers[i], rows), input(i), gradient(i));
+        let dy_rows = map.gradient_rows(cuda, dy)?;
+        let below = match (i.checked_sub(1), &args.dx) {
+            (Some(below), _) => {
+                let into = InputGradient { accumulate: false, relu: layers[below].relu() };
+                Some(Gradient { to: gradient(below), into, sums: bias_sums(&layers[below], gradients) })
+            }
+            (None, Some((dx, into))) => {
+                Some(Gradient { to: Values::of(dx, layers[0].inputs), into: *into, sums: None })
+            }
+            (None, None) => None,
+        };
+        if let Some(below) = below {
+            map.input_gradient(cuda, x, dy_rows, below)?;
+        }
+        map.parameter_gradients(cuda, x, (dy, dy_rows), sums, gradients)?;
+        sums = if below.is_some_and(|below| below.sums.is_some()) { Sums::Done } else { Sums::Missing };
+    }
+    Ok(())
+}
+
+fn map_of(layer: &ChainLayer, rows: usize) -> Map {
+    Map::new(layer.shape(rows), layer.parameters.card_address(), layer.at, layer.packed)
+}
+
+/// Where the sums of a bias go, where all samples are summed at once.
+fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<super::memory::Pointer> {
+    match (layer.at.bias, gradients) {
+        (Some(bias), [gradient]) => Some(gradient.card_address().plus(bias * FLOAT)),
+        _ => None,
+    }
+}

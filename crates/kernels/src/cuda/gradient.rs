@@ -1,0 +1,161 @@
+//! Gradients of a linear map's inputs in bf16 by a kernel of our own for Hopper: `dx = (dy·w) ⊙ [y > 0]`, and `db = Σ dx` over the
+//! rows, for the bias of the layer below, in one pass over memory.
+//!
+//! Sums are those of the rounded gradients, in an order that the number of rows fixes: each column over 64 rows in turn, then the
+//! sums of every 32nd 64 rows, then those 32. Other cards multiply by cuBLASLt and mask in a pass of their own.
+
+#[doc(hidden)]
+pub mod probe;
+mod tensor_map;
+
+use super::Cuda;
+use super::arrays::Scratch;
+use super::memory::Pointer;
+use crate::op::Result;
+use tensor_map::TensorMap;
+
+/// Rows of a block's tile.
+const TILE_ROWS: usize = 128;
+/// Rows that a sum of a column goes over at first.
+const SUM_ROWS: usize = 64;
+/// Terms of a step of the sum.
+const TERMS: usize = 64;
+/// Columns of what one copy brings, and bytes of 64 rows of it.
+const BOX_COLUMNS: usize = 64;
+const BOX_BYTES: usize = 8192;
+/// Tiles below which narrow ones are taken, so that more multiprocessors work. No property of the card, so that bits are none either.
+const FEW_TILES: usize = 128;
+
+/// A matrix of bf16 on the card, row by row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bf16Matrix {
+    pub(super) at: Pointer,
+    /// Elements from row to row.
+    pub(super) stride: usize,
+}
+
+impl Bf16Matrix {
+    /// Whether the copy engine can read and write the matrix.
+    fn is_aligned(self) -> bool {
+        self.at.0.is_multiple_of(16) && self.stride.is_multiple_of(8)
+    }
+}
+
+/// Operands of [`masked_input_gradient`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaskedInputGradient {
+    /// Rows of dy, y and dx.
+    pub(super) rows: usize,
+    /// Columns of w, y and dx.
+    pub(super) inputs: usize,
+    /// Columns of dy, rows of w.
+    pub(super) outputs: usize,
+    /// Gradient of the map's output.
+    pub(super) dy: Bf16Matrix,
+    /// Weights.
+    pub(super) w: Bf16Matrix,
+    /// Output of the ReLU below: the gradient is 0 where it is 0 or less.
+    pub(super) y: Option<Bf16Matrix>,
+    /// Gradient of the map's input, overwritten.
+    pub(super) dx: Bf16Matrix,
+    /// f32 sums of the columns of dx, overwritten.
+    pub(super) sums: Option<Pointer>,
+}
+
+/// Gradient of a linear map's inputs, masked and added up. Gives false, and does nothing, where the card is no Hopper, a matrix has
+/// rows that the copy engine cannot read, or there is nothing to compute.
+pub(super) fn masked_input_gradient(cuda: &Cuda, args: MaskedInputGradient) -> Result<bool> {
+    queue(cuda, args, true)
+}
+
+/// As [`masked_input_gradient`]; in pairs of blocks, each of which copies half of the weights for both, or one by one.
+fn queue(cuda: &Cuda, args: MaskedInputGradient, pairs: bool) -> Result<bool> {
+    let MaskedInputGradient { rows, inputs, outputs, dy, w, y, dx, sums } = args;
+    let fits = [rows, inputs, outputs].iter().all(|&size| size > 0 && size < 1 << 30);
+    let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(Bf16Matrix::is_aligned);
+    if cuda.gpu().capability() != (9, 0) || !fits || !aligned {
+        return Ok(false);
+    }
+    let kernel = Kernel::of(rows, inputs, pairs);
+    let parts = rows.div_ceil(SUM_ROWS);
+    let scratch = match sums {
+        Some(_) => cuda.scratch(Scratch::Sums, parts * inputs * size_of::<f32>())?,
+        None => Pointer::NULL,
+    };
+    let map = |matrix, sizes, box_rows| TensorMap::new(matrix, sizes, [BOX_COLUMNS, box_rows]);
+    let dy = map(dy, [outputs, rows], TILE_ROWS)?;
+    let w = map(w, [inputs, outputs], TERMS)?;
+    let dx = map(dx, [inputs, rows], SUM_ROWS)?;
+    // Without a mask the kernel does not look at its map.
+    let mask = y.map_or(Ok(dx), |y| map(y, [inputs, rows], SUM_ROWS))?;
+    cuda.kernel(kernel.name(y.is_some()))
+        .block(3 * 128)
+        .grid(kernel.blocks(rows, inputs, cuda.multiprocessors() as usize))
+        .shared(kernel.shared_memory())
+        .words(dy.words())
+        .words(w.words())
+        .words(mask.words())
+        .words(dx.words())
+        .arg(rows as u32)
+        .arg(inputs as u32)
+        .arg(outputs as u32)
+        .arg(scratch)
+        .launch()?;
+    if let Some(sums) = sums {
+        cuda.kernel("input_gradient_sums")
+            .block(1024)
+            .grid(inputs.div_ceil(32))
+            .arg(parts as u32)
+            .arg(inputs as u32)
+            .arg(scratch)
+            .arg(sums)
+            .launch()?;
+    }
+    Ok(true)
+}
+
+/// One of the kernels, by the shape of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kernel {
+    columns: usize,
+    stages: usize,
+    /// Blocks that share what they copy.
+    cluster: usize,
+}
+
+impl Kernel {
+    fn of(rows: usize, inputs: usize, pairs: bool) -> Self {
+        let narrow = inputs <= 128 || rows.div_ceil(TILE_ROWS) * inputs.div_ceil(256) < FEW_TILES;
+        let (columns, stages) = if narrow { (128, 5) } else { (256, 3) };
+        Self { columns, stages, cluster: if pairs { 2 } else { 1 } }
+    }
+
+    fn name(self, masked: bool) -> &'static str {
+        match (self.columns, self.cluster, masked) {
+            (256, 1, false) => "input_gradient_256",
+            (256, 1, true) => "input_gradient_256_masked",
+            (256, _, false) => "input_gradient_256_pair",
+            (256, _, true) => "input_gradient_256_pair_masked",
+            (_, 1, false) => "input_gradient_128",
+            (_, 1, true) => "input_gradient_128_masked",
+            (_, _, false) => "input_gradient_128_pair",
+            (_, _, true) => "input_gradient_128_pair_masked",
+        }
+    }
+
+    /// Bytes of a block: the ring, the output of two warpgroups, barriers, and what aligns them.
+    fn shared_memory(self) -> usize {
+        let boxes = self.columns / BOX_COLUMNS;
+        let stage = (TILE_ROWS / 64 + boxes) * BOX_BYTES;
+        self.stages * stage + 2 * boxes * BOX_BYTES + (2 * self.stages + 4) * size_of::<u64>() + 1024
+    }
+
+    /// As many blocks as there are multiprocessors, or tiles.
+    fn blocks(self, rows: usize, inputs: usize, multiprocessors: usize) -> usize {
+        let tiles = rows.div_ceil(TILE_ROWS * self.cluster) * inputs.div_ceil(self.columns);
+        tiles.min(multiprocessors / self.cluster) * self.cluster
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,416 @@
+// Pairwise dot products of the vectors of a sample on tensor cores, and their gradients. Vectors are rows of tables, pooled by bag and
+// never written out, or lie in a buffer; vector 0 comes from the network. A sample belongs to a warp, its vectors to a part of shared
+// memory. At most 32 vectors, of a multiple of 16 floats.
+//
+// With g = lane / 4 and t = lane % 4, thread `lane` has of a tile of 8 rows and K columns the elements of row g that an operand of
+// `mma` wants from it. Two tiles one above the other make the left operand, and one tile the right one: products of vectors with each
+// other need every element once.
+
+#define VECTORS 32
+
+// Operands as bf16: K is 16.
+struct OfBf16 {
+    static const u32 K = 16;
+    // Elements 2t, 2t + 1, 2t + 8 and 2t + 9 of a row.
+    static __device__ __forceinline__ void along(const float *row, u32 t, u32 *f) {
+        float2 low = *(const float2 *)(row + 2 * t), high = *(const float2 *)(row + 8 + 2 * t);
+        f[0] = bf16_pair(low.x, low.y);
+        f[1] = bf16_pair(high.x, high.y);
+    }
+    template <class F> static __device__ __forceinline__ void each(u32 t, const F &element, u32 *f) {
+        f[0] = bf16_pair(element(2 * t), element(2 * t + 1));
+        f[1] = bf16_pair(element(2 * t + 8), element(2 * t + 9));
+    }
+    static __device__ __forceinline__ void multiply(float *c, const u32 *a, const u32 *b) {
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+
+// Operands as tf32: K is 8.
+struct OfTf32 {
+    static const u32 K = 8;
+    static __device__ __forceinline__ u32 rounded(float value) {
+        u32 bits;
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+        return bits;
+    }
+    // Elements t and t + 4 of a row.
+    static __device__ __forceinline__ void along(const float *row, u32 t, u32 *f) {
+        f[0] = rounded(row[t]);
+        f[1] = rounded(row[t + 4]);
+    }
+    template <class F> static __device__ __forceinline__ void each(u32 t, const F &element, u32 *f) {
+        f[0] = rounded(element(t));
+        f[1] = rounded(element(t + 4));
+    }
+    static __device__ __forceinline__ void multiply(float *c, const u32 *a, const u32 *b) {
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+
+// Sizes, and where vectors come from. As `Pairs` of `cuda/pairs.rs`.
+struct Pairs {
+    u64 rows;           // samples
+    u32 count;          // vectors of a sample
+    u32 dim;            // floats of a vector
+    u32 out_stride;     // elements from row to row of the products
+    u32 lanes;          // threads that copy a vector: a power of two
+    const TableCall *tables; // one for each vector but vector 0; null where vectors lie in a buffer
+    const u32 *starts;
+    const u32 *lengths;
+    u64 samples;        // samples of the index
+    const u32 *values;
+    u64 value_count;
+    const float *weights; // of values, or null
+    const void *first;  // vector 0 of each sample
+    u32 first_stride;
+    u32 first_bf16;     // whether vector 0 is stored as bf16
+    const float *vectors; // all vectors of each sample, where there are no tables
+    u64 *faults;
+};
+
+// What a warp knows of the bags of a sample: thread v - 1 has that of vector v.
+struct Bag {
+    u32 start, length, id;
+    const float *row; // of a bag of one id without weight; null where the vector is a sum
+};
+
+__device__ __forceinline__ Bag bag_of(const Pairs &of, u64 sample, u32 lane) {
+    Bag bag = {0, 0, 0, 0};
+    if (lane + 1 >= of.count || sample >= of.rows) return bag;
+    if (!of.tables) {
+        bag.row = of.vectors + (sample * of.count + lane + 1) * of.dim;
+        return bag;
+    }
+    const TableCall &table = of.tables[lane];
+    u64 at = (u64)table.table * of.samples + sample;
+    bag.start = of.starts[at];
+    bag.length = of.lengths[at];
+    if ((u64)bag.start + bag.length > of.value_count) {
+        fault_values(of.faults, (u64)bag.start + bag.length);
+        bag.length = 0;
+    }
+    if (bag.length == 1) {
+        bag.id = of.values[bag.start];
+        if (bag.id >= table.rows) {
+            fault_id(of.faults, table.table, bag.id);
+            bag.length = 0;
+        } else if (!of.weights) {
+            bag.row = table.weights + (u64)bag.id * of.dim;
+        }
+    }
+    return bag;
+}
+
+__device__ __forceinline__ void copy_async(float *to, const float *from) {
+    u32 shared = (u32)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+}
+__device__ __forceinline__ void wait_async() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// The sum of a bag, as `lookup` computes it, of four floats from `e` on.
+__device__ __forceinline__ float4 pooled(const Pairs &of, const TableCall &table, u32 start, u32 length, u32 e) {
+    float4 sum = zero4();
+    for (u32 j = 0; j < length; j++) {
+        u32 id = of.values[start + j];
+        if (id >= table.rows) {
+            if (e == 0) fault_id(of.faults, table.table, id);
+            continue;
+        }
+        float weight = of.weights ? of.weights[start + j] : 1.0f;
+        sum = add_scaled4(sum, weight, *(const float4 *)(table.weights + (u64)id * of.dim + e));
+    }
+    if (table.mean && length > 1) {
+        float by = (float)length;
+        sum = make_float4(__fdiv_rn(sum.x, by), __fdiv_rn(sum.y, by), __fdiv_rn(sum.z, by), __fdiv_rn(sum.w, by));
+    }
+    return sum;
+}
+
+// Brings the vectors of a sample to shared memory, `stride` floats from vector to vector; `wait_async` and `__syncwarp` are to follow.
+__device__ __forceinline__ void fetch(const Pairs &of, u64 sample, const Bag &bag, float *v, u32 stride) {
+    u32 lane = threadIdx.x & (WARP - 1), lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
+    for (u32 base = 1; base < of.count; base += at_once) {
+        u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
+        const float *row = (const float *)__shfl_sync(FULL, (u64)bag.row, from);
+        u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
+        if (vector >= of.count) continue;
+        float *to = v + vector * stride;
+        for (u32 e = within * 4; e < of.dim; e += lanes * 4) {
+            if (row) copy_async(to + e, row + e);
+            else *(float4 *)(to + e) = pooled(of, of.tables[from], start, length, e);
+        }
+    }
+    if (of.first_bf16) {
+        const u16 *first = (const u16 *)of.first + sample * of.first_stride;
+        for (u32 e = lane * 8; e < of.dim; e += WARP * 8) {
+            Eight eight = load16(first + e);
+            *(float4 *)(v + e) = make_float4(eight.of[0], eight.of[1], eight.of[2], eight.of[3]);
+            *(float4 *)(v + e + 4) = make_float4(eight.of[4], eight.of[5], eight.of[6], eight.of[7]);
+        }
+    } else {
+        const float *first = (const float *)of.first + sample * of.first_stride;
+        for (u32 e = lane * 4; e < of.dim; e += WARP * 4) copy_async(v + e, first + e);
+    }
+}
+
+// Place of the product of vectors i > j behind vector 0.
+__device__ __forceinline__ u32 pair(u32 i, u32 j) { return i * (i - 1) / 2 + j; }
+
+// Vector 0, then the products of all pairs, for each sample. `room` floats of shared memory for each warp.
+template <class Of, class Number> __device__ __forceinline__ void products(const Pairs &of, u32 stride, u32 room, Number *out) {
+    extern __shared__ float4 shared[];
+    u32 lane = threadIdx.x & (WARP - 1), warp = threadIdx.x / WARP, warps = blockDim.x / WARP, g = lane / 4, t = lane % 4;
+    float *v = (float *)shared + (u64)warp * room;
+    Number *staged = (Number *)v;
+    u64 step = (u64)gridDim.x * warps, sample = (u64)blockIdx.x * warps + warp;
+    u32 tiles = (of.count + 7) / 8, width = of.dim + of.count * (of.count - 1) / 2;
+    const float *row_of_tile[4];
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) row_of_tile[j] = v + (8 * j + g < of.count ? 8 * j + g : 0) * stride;
+    Bag bag = bag_of(of, sample, lane);
+    for (; sample < of.rows; sample += step) {
+        fetch(of, sample, bag, v, stride);
+        bag = bag_of(of, sample + step, lane);
+        wait_async();
+        __syncwarp();
+        float c[6][4] = {};
+        for (u32 k = 0; k < of.dim; k += Of::K) {
+            u32 f[4][2], a[4], b[4];
+#pragma unroll
+            for (u32 j = 0; j < 4; j++)
+                if (j < tiles) Of::along(row_of_tile[j] + k, t, f[j]);
+                else f[j][0] = f[j][1] = 0;
+            a[0] = f[0][0], a[1] = f[1][0], a[2] = f[0][1], a[3] = f[1][1];
+            b[0] = f[2][0], b[1] = f[3][0], b[2] = f[2][1], b[3] = f[3][1];
+            Of::multiply(c[0], a, f[0]);
+            Of::multiply(c[1], a, f[1]);
+            if (tiles > 2) {
+#pragma unroll
+                for (u32 j = 0; j < 4; j++) Of::multiply(c[2 + j], b, f[j]);
+            }
+        }
+        // Vector 0 lies where it is staged, as floats or in half of their place: all is read before anything is written.
+        float first[8];
+        u32 each = (of.dim + WARP - 1) / WARP;
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) first[i] = i < each && lane + WARP * i < of.dim ? v[lane + WARP * i] : 0.0f;
+        __syncwarp();
+#pragma unroll
+        for (u32 i = 0; i < 8; i++)
+            if (i < each && lane + WARP * i < of.dim) put(staged + lane + WARP * i, first[i]);
+#pragma unroll
+        for (u32 tile = 0; tile < 6; tile++) {
+            u32 i = (tile < 2 ? 0 : 16) + g, j = (tile < 2 ? tile : tile - 2) * 8 + 2 * t;
+#pragma unroll
+            for (u32 e = 0; e < 4; e++) {
+                u32 row = i + 8 * (e / 2), column = j + e % 2;
+                if (row < of.count && column < row) put(staged + of.dim + pair(row, column), c[tile][e]);
+            }
+        }
+        for (u32 i = width + lane; i < of.out_stride; i += WARP) put(staged + i, 0.0f);
+        __syncwarp();
+        Number *to = out + sample * of.out_stride;
+        const u32 N = 16 / sizeof(Number);
+        if (of.out_stride % N == 0) {
+            for (u32 i = lane; i < of.out_stride / N; i += WARP) ((uint4 *)to)[i] = ((const uint4 *)staged)[i];
+        } else {
+            for (u32 i = lane; i < width; i += WARP) to[i] = staged[i];
+        }
+        __syncwarp();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128) pair_products_bf16(const Pairs of, u32 stride, u32 room, u16 *out) {
+    products<OfBf16>(of, stride, room, out);
+}
+extern "C" __global__ void __launch_bounds__(128) pair_products_bf16_to_f32(const Pairs of, u32 stride, u32 room, float *out) {
+    products<OfBf16>(of, stride, room, out);
+}
+extern "C" __global__ void __launch_bounds__(128) pair_products_tf32(const Pairs of, u32 stride, u32 room, float *out) {
+    products<OfTf32>(of, stride, room, out);
+}
+
+// Where gradients go. As `PairGradients` of `cuda/pairs.rs`.
+struct PairGradients {
+    const void *dout;     // gradient of the products, stored as they are
+    void *dfirst;         // gradient of vector 0
+    u32 dfirst_stride;
+    u32 dfirst_bf16;      // whether it is stored as bf16
+    float *dvectors;      // gradients of vectors: of all, vector 0 included, where there are no tables; else of those with a row that
+                          // other samples have too, one vector after another without vector 0
+    const u8 *once;       // whether the row of a value is of no other value; null where there are no tables
+};
+
+// Gradients of all vectors of a sample, in place of the vectors. Weights of rows that are updated in place are updated by the rule at
+// once, where `direct` says so.
+template <class Of, class Number> __device__ __forceinline__ void gradients_of_pairs(
+    const Pairs &of, const Rule &rule, float *v, u32 stride, const Number *dout, u32 direct) {
+    u32 lane = threadIdx.x & (WARP - 1), g = lane / 4, t = lane % 4, tiles = of.count > 16 ? 2 : 1;
+    const u32 STEPS = VECTORS / Of::K;
+    u32 a[2][STEPS][4];
+#pragma unroll
+    for (u32 m = 0; m < 2; m++) {
+#pragma unroll
+        for (u32 k = 0; k < STEPS; k++) {
+#pragma unroll
+            for (u32 half = 0; half < 2; half++) {
+                u32 i = m * 16 + half * 8 + g, f[2];
+                auto element = [&](u32 c) {
+                    u32 j = k * Of::K + c, high = max(i, j), low = min(i, j);
+                    return i != j && high < of.count ? float_of(dout[of.dim + pair(high, low)]) : 0.0f;
+                };
+                Of::each(t, element, f);
+                a[m][k][half] = f[0];
+                a[m][k][2 + half] = f[1];
+            }
+        }
+    }
+    for (u32 n = 0; n < of.dim; n += 16) {
+        float c[2][2][4] = {};
+#pragma unroll
+        for (u32 k = 0; k < STEPS; k++) {
+            if (k * Of::K >= of.count) break;
+#pragma unroll
+            for (u32 j = 0; j < 2; j++) {
+                u32 f[2];
+                auto element = [&](u32 r) {
+                    u32 row = k * Of::K + r;
+                    return v[(row < of.count ? row : 0) * stride + n + j * 8 + g];
+                };
+                Of::each(t, element, f);
+                Of::multiply(c[0][j], a[0][k], f);
+                if (tiles > 1) Of::multiply(c[1][j], a[1][k], f);
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (u32 m = 0; m < 2; m++) {
+#pragma unroll
+            for (u32 half = 0; half < 2; half++) {
+                u32 i = m * 16 + half * 8 + g;
+                bool in_place = direct >> i & 1;
+                if (i >= of.count) continue;
+#pragma unroll
+                for (u32 j = 0; j < 2; j++) {
+                    u32 e = n + j * 8 + 2 * t;
+                    float2 d = make_float2(c[m][j][2 * half], c[m][j][2 * half + 1]), none = make_float2(0.0f, 0.0f);
+                    float2 *to = (float2 *)(v + i * stride + e);
+                    if (i == 0) {
+                        d.x += float_of(dout[e]);
+                        d.y += float_of(dout[e + 1]);
+                    }
+                    if (in_place) {
+                        float2 w = *to;
+                        d.x = rule_element(rule, w.x, d.x, none.x, none.y);
+                        d.y = rule_element(rule, w.y, d.y, none.x, none.y);
+                    }
+                    *to = d;
+                }
+            }
+        }
+    }
+    __syncwarp();
+}
+
+// Updates the rows of a sample's bags that no other value has, given the gradients of the sample's vectors; vectors with other rows are
+// written out. All threads of the warp call this.
+template <u32 KIND> __device__ __forceinline__ void update_sample(
+    const Pairs &of, const PairGradients &to, Rule rule, const Bag &bag, u64 sample, const float *v, u32 stride) {
+    rule.kind = KIND;
+    u32 lane = threadIdx.x & (WARP - 1), lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
+    for (u32 base = 1; base < of.count; base += at_once) {
+        u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
+        u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
+        if (vector >= of.count) continue;
+        TableCall table = of.tables[from];
+        table.lanes = lanes;
+        bool shared_row = false;
+        const float *d = v + vector * stride;
+        for (u32 j = 0; j < length; j++) {
+            u32 id = of.values[start + j];
+            if (id >= table.rows) continue;
+            if (!to.once[start + j]) {
+                shared_row = true;
+                continue;
+            }
+            float scale = of.weights ? of.weights[start + j] : 1.0f;
+            if (table.mean) scale = __fdiv_rn(scale, (float)length);
+            update_row(rule, table, id, within, [&](u32 e, u32) { return add_scaled4(zero4(), scale, *(const float4 *)(d + e)); });
+        }
+        if (!shared_row) continue;
+        float *out = to.dvectors + (sample * (of.count - 1) + vector - 1) * of.dim;
+        for (u32 e = within * 4; e < of.dim; e += lanes * 4) *(float4 *)(out + e) = *(const float4 *)(d + e);
+    }
+}
+
+// Gradients of `products`: of vector 0, and of the other vectors, whose rows are updated by the rule if they come from tables.
+template <class Of, class Number, u32 KIND> __device__ __forceinline__ void gradients(
+    const Pairs &of, const PairGradients &to, const Rule &rule, u32 stride, u32 room) {
+    extern __shared__ float4 shared[];
+    u32 lane = threadIdx.x & (WARP - 1), warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    float *v = (float *)shared + (u64)warp * room;
+    Number *dout = (Number *)(v + of.count * stride);
+    u64 step = (u64)gridDim.x * warps, sample = (u64)blockIdx.x * warps + warp;
+    u32 width = of.dim + of.count * (of.count - 1) / 2;
+    Rule sgd = rule;
+    sgd.kind = RULE_SGD;
+    Bag bag = bag_of(of, sample, lane);
+    for (; sample < of.rows; sample += step) {
+        fetch(of, sample, bag, v, stride);
+        const Number *from = (const Number *)to.dout + sample * of.out_stride;
+        const u32 N = 16 / sizeof(Number);
+        if (of.out_stride % N == 0) {
+            for (u32 i = lane; i < of.out_stride / N; i += WARP) copy_async((float *)((uint4 *)dout + i), (const float *)((const uint4 *)from + i));
+        } else {
+            for (u32 i = lane; i < width; i += WARP) dout[i] = from[i];
+        }
+        // Rows that are updated where they lie in shared memory, and written back: each the whole vector, of SGD.
+        bool once = to.once && bag.row && to.once[bag.start];
+        u32 direct = KIND == RULE_SGD && of.tables ? __ballot_sync(FULL, once) << 1 : 0;
+        bool simple = !of.tables || (KIND == RULE_SGD && __all_sync(FULL, bag.row || lane + 1 >= of.count));
+        Bag next = bag_of(of, sample + step, lane);
+        wait_async();
+        __syncwarp();
+        gradients_of_pairs<Of>(of, sgd, v, stride, dout, simple ? direct : 0);
+        if (simple) {
+            u32 lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
+            for (u32 base = 1; base < of.count; base += at_once) {
+                u32 vector = base + lane / lanes, source = min(vector, of.count - 1) - 1;
+                float *row = (float *)__shfl_sync(FULL, (u64)bag.row, source);
+                if (vector >= of.count) continue;
+                float *out = row;
+                if (!of.tables) out = to.dvectors + (sample * of.count + vector) * of.dim;
+                else if (!(direct >> vector & 1)) out = to.dvectors + (sample * (of.count - 1) + vector - 1) * of.dim;
+                for (u32 e = within * 4; e < of.dim; e += lanes * 4) *(float4 *)(out + e) = *(const float4 *)(v + vector * stride + e);
+            }
+        } else {
+            update_sample<KIND>(of, to, rule, bag, sample, v, stride);
+        }
+        for (u32 e = lane; e < of.dim; e += WARP) {
+            if (to.dfirst_bf16) ((u16 *)to.dfirst)[sample * to.dfirst_stride + e] = bf16_of(v[e]);
+            else ((float *)to.dfirst)[sample * to.dfirst_stride + e] = v[e];
+        }
+        bag = next;
+        __syncwarp();
+    }
+}
+
+#define PAIR_GRADIENTS(NAME, OF, NUMBER, KIND)                                                                                \
+    extern "C" __global__ void __launch_bounds__(128)                                                                         \
+        NAME(const Pairs of, const PairGradients to, const Rule rule, u32 stride, u32 room) {                                 \
+        gradients<OF, NUMBER, KIND>(of, to, rule, stride, room);                                                              \
+    }
+#define PAIR_GRADIENTS_OF_RULES(NAME, OF, NUMBER)                                                                             \
+    PAIR_GRADIENTS(NAME##_sgd, OF, NUMBER, RULE_SGD)                                                                          \
+    PAIR_GRADIENTS(NAME##_adagrad, OF, NUMBER, RULE_ADAGRAD)                                                                  \
+    PAIR_GRADIENTS(NAME##_row_wise, OF, NUMBER, RULE_ROW_WISE_ADAGRAD)                                                        \
+    PAIR_GRADIENTS(NAME##_adam, OF, NUMBER, RULE_ADAM)                                                                        \
+    PAIR_GRADIENTS(NAME##_lamb, OF, NUMBER, RULE_LAMB)
+
+PAIR_GRADIENTS_OF_RULES(pair_gradients_bf16, OfBf16, u16)
+PAIR_GRADIENTS_OF_RULES(pair_gradients_tf32, OfTf32, float)

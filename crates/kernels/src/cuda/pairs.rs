@@ -1,0 +1,318 @@
+//! Products of the vectors of a sample on tensor cores: `kernels/pairs.cu`. Vectors of tables are fetched where they are needed and
+//! never written out, but for gradients of rows that several ids share.
+
+use super::Cuda;
+use super::memory::Pointer;
+use super::operand::Values;
+use super::product::Form;
+use super::rule::Rule;
+use super::tables::{BLOCK, TableCall, spans};
+use super::update::{Gradients, OnCard, TILE, by_rule};
+use crate::op::Result;
+use crate::reference::embedding::check_bounds;
+use crate::{Buffer, DotShape, DotUpdate, LookupDot, PairVectors, Repeats, SortedIds, Stored, Table, Update};
+use spec::optimizer::UpdateRule;
+use spec::precision::Precision;
+
+/// The most vectors of a sample, and the most floats of one.
+const VECTORS: usize = 32;
+const DIM: usize = 256;
+/// Warps of a block.
+const WARPS: usize = 4;
+
+/// `struct Pairs` of `kernels/pairs.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+struct Pairs {
+    rows: u64,
+    count: u32,
+    dim: u32,
+    out_stride: u32,
+    lanes: u32,
+    tables: u64,
+    starts: u64,
+    lengths: u64,
+    samples: u64,
+    values: u64,
+    value_count: u64,
+    weights: u64,
+    first: u64,
+    first_stride: u32,
+    first_bf16: u32,
+    vectors: u64,
+    faults: u64,
+}
+
+/// `struct PairGradients` of `kernels/pairs.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+struct PairGradients {
+    dout: u64,
+    dfirst: u64,
+    dfirst_stride: u32,
+    dfirst_bf16: u32,
+    dvectors: u64,
+    once: u64,
+}
+
+impl Cuda {
+    /// Whether products of this shape are computed on tensor cores.
+    pub(crate) fn fuses_pairs(&self, shape: DotShape) -> bool {
+        fuses(self, shape)
+    }
+}
+
+/// Whether products of this shape are computed on tensor cores.
+pub(super) fn fuses(cuda: &Cuda, shape: DotShape) -> bool {
+    let DotShape { count, dim, .. } = shape;
+    matches!(cuda.precision(), Precision::Bf16 | Precision::Tf32)
+        && (2..=VECTORS).contains(&count)
+        && dim.is_multiple_of(16)
+        && (16..=DIM).contains(&dim)
+        && WARPS * Room::backward(shape).bytes() <= cuda.gpu().shared_memory()
+}
+
+/// Shared memory of a warp, in floats.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Floats from vector to vector.
+    stride: usize,
+    floats: usize,
+}
+
+impl Room {
+    /// Neighbouring vectors lie in other banks, by what the elements of an operand are.
+    fn forward(shape: DotShape, number: Form) -> Self {
+        let stride = shape.dim + if number == Form::Bf16 { 8 } else { 4 };
+        let staged = Stored::stride(shape.width());
+        Self { stride, floats: (shape.count * stride).max(staged) }
+    }
+
+    fn backward(shape: DotShape) -> Self {
+        let stride = shape.dim + 4;
+        Self { stride, floats: shape.count * stride + Stored::stride(shape.width()) }
+    }
+
+    fn bytes(self) -> usize {
+        self.floats * size_of::<f32>()
+    }
+}
+
+impl Pairs {
+    /// Vectors of a buffer.
+    fn of_buffer(shape: DotShape, vectors: &Buffer<f32>, out_stride: usize) -> Self {
+        let DotShape { rows, count, dim } = shape;
+        let first = Values { at: vectors.card_address(), width: count * dim, form: Form::F32 };
+        Self { vectors: vectors.card_address().0, ..Self::new(rows, count, dim, out_stride, first) }
+    }
+
+    /// Vectors of tables.
+    fn of_tables(cuda: &Cuda, of: &PairVectors, tables: Pointer, out_stride: usize) -> Self {
+        let DotShape { rows, count, dim } = of.shape;
+        Self {
+            tables: tables.0,
+            starts: of.index.starts.card_address().0,
+            lengths: of.index.lengths.card_address().0,
+            samples: of.index.samples as u64,
+            values: of.values.card_address().0,
+            value_count: of.values.len() as u64,
+            weights: of.weights.map_or(0, |weights| weights.card_address().0),
+            faults: cuda.faults().0,
+            ..Self::new(rows, count, dim, out_stride, Values::of(of.first, dim))
+        }
+    }
+
+    fn new(rows: usize, count: usize, dim: usize, out_stride: usize, first: Values) -> Self {
+        Self {
+            rows: rows as u64,
+            count: count as u32,
+            dim: dim as u32,
+            out_stride: out_stride as u32,
+            lanes: dim.div_ceil(4).next_power_of_two().min(32) as u32,
+            first: first.at.0,
+            first_stride: first.stride() as u32,
+            first_bf16: u32::from(first.form == Form::Bf16),
+            ..bytemuck::Zeroable::zeroed()
+        }
+    }
+
+    fn words(self) -> [u64; 14] {
+        bytemuck::cast(self)
+    }
+}
+
+/// Tables in the order of their vectors, with columns counted without vector 0.
+fn calls(of: &PairVectors, tables: &[Table], update: Option<&UpdateRule>) -> Vec<TableCall> {
+    let dim = of.shape.dim;
+    let mut order: Vec<usize> = (0..tables.len()).collect();
+    order.sort_by_key(|&t| of.columns[t]);
+    let each = |table: &Table| update.map_or(0, |rule| rule.state_per_row(table.dim));
+    let call = |t: usize| TableCall::new(&tables[t], t, of.columns[t] - dim, each(&tables[t]));
+    order.into_iter().map(call).collect()
+}
+
+pub(super) fn lookup_dot(cuda: &Cuda, args: LookupDot) -> Result {
+    let LookupDot { tables, of, out, .. } = args;
+    cuda.note_rows(tables.iter().map(|table| table.rows));
+    cuda.note_values(of.values.len());
+    let out = Values::of(out, of.shape.width());
+    let calls = cuda.constant(&calls(&of, tables, None))?;
+    products(cuda, of.shape, Pairs::of_tables(cuda, &of, calls, out.stride()), out)
+}
+
+/// Products of vectors that lie in a buffer.
+pub(super) fn dot_forward(
+    cuda: &Cuda,
+    shape: DotShape,
+    vectors: &Buffer<f32>,
+    out: &mut Buffer<f32>,
+) -> Result {
+    let out = Values::of(out, shape.width());
+    products(cuda, shape, Pairs::of_buffer(shape, vectors, out.stride()), out)
+}
+
+fn products(cuda: &Cuda, shape: DotShape, pairs: Pairs, out: Values) -> Result {
+    let kernel = match out.form {
+        Form::Bf16 => "pair_products_bf16",
+        Form::F32 if cuda.precision() == Precision::Bf16 => "pair_products_bf16_to_f32",
+        Form::F32 => "pair_products_tf32",
+    };
+    let number = if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 };
+    let room = Room::forward(shape, number);
+    cuda.kernel(kernel)
+        .block(32 * WARPS as u32)
+        .grid(blocks(cuda, shape.rows, room))
+        .shared(WARPS * room.bytes())
+        .words(&pairs.words())
+        .arg(room.stride as u32)
+        .arg(room.floats as u32)
+        .arg(out.at)
+        .launch()
+}
+
+/// As many blocks as run at a time, or as there are samples for.
+fn blocks(cuda: &Cuda, rows: usize, room: Room) -> usize {
+    let at_once = (cuda.gpu().shared_memory() / (WARPS * room.bytes() + 1024)).max(1);
+    rows.div_ceil(WARPS).min(at_once * cuda.multiprocessors() as usize)
+}
+
+/// Gradients of products of vectors that lie in a buffer.
+pub(super) fn dot_backward(
+    cuda: &Cuda,
+    shape: DotShape,
+    vectors: &Buffer<f32>,
+    dout: &Buffer<f32>,
+    dvectors: &mut Buffer<f32>,
+) -> Result {
+    let (dout, width) = (operand(cuda, shape, dout)?, shape.count * shape.dim);
+    let to = PairGradients {
+        dout: dout.at.0,
+        dfirst: dvectors.card_address().0,
+        dfirst_stride: width as u32,
+        dfirst_bf16: 0,
+        dvectors: dvectors.card_address().0,
+        once: 0,
+    };
+    let pairs = Pairs::of_buffer(shape, vectors, dout.stride());
+    gradients(cuda, shape, pairs, dout, to, Update::new(UpdateRule::Sgd, 0.0, 1))
+}
+
+pub(super) fn dot_update(cuda: &Cuda, args: DotUpdate) -> Result {
+    let DotUpdate { tables, of, sorted, repeats, dout, dfirst, gradients: room, update, .. } = args;
+    let DotShape { rows, count, dim } = of.shape;
+    check_bounds(0..tables.len(), of.index, sorted)?;
+    cuda.note_rows(tables.iter().map(|table| table.rows));
+    cuda.note_samples(of.index.samples, rows);
+    cuda.note_values(of.values.len());
+    let width = (count - 1) * dim;
+    room.resize(rows * width)?;
+    let list = calls(&of, tables, Some(&update.rule));
+    let calls = cuda.constant(&list)?;
+    let (dout, first) = (operand(cuda, of.shape, dout)?, Values::of(dfirst, dim));
+    let to = PairGradients {
+        dout: dout.at.0,
+        dfirst: first.at.0,
+        dfirst_stride: first.stride() as u32,
+        dfirst_bf16: u32::from(first.form == Form::Bf16),
+        dvectors: room.card_address().0,
+        once: repeats.once.card_address().0,
+    };
+    gradients(cuda, of.shape, Pairs::of_tables(cuda, &of, calls, dout.stride()), dout, to, update)?;
+    // Rows of several ids, by gradients that were written out.
+    let bounds = &sorted.bounds;
+    let parts = spans(list.iter().map(|call| (bounds[call.number()], bounds[call.number() + 1])), TILE);
+    let (index, weights) = (of.index, of.weights);
+    let gradients = Gradients { index, sorted, weights, dout: room, width };
+    let spans = cuda.array(index.places.vary, &parts)?;
+    OnCard { calls, spans, gradients }.update_repeats(cuda, &list, &parts, update, repeats)
+}
+
+/// The gradient of the products, stored as the operands of products are.
+fn operand(cuda: &Cuda, shape: DotShape, dout: &Buffer<f32>) -> Result<Values> {
+    let form = if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 };
+    Values::of(dout, shape.width()).as_form(cuda, shape.rows, form)
+}
+
+fn gradients(
+    cuda: &Cuda,
+    shape: DotShape,
+    pairs: Pairs,
+    dout: Values,
+    to: PairGradients,
+    update: Update,
+) -> Result {
+    let room = Room::backward(shape);
+    cuda.kernel(kernel_of(dout.form, &update.rule))
+        .block(32 * WARPS as u32)
+        .grid(blocks(cuda, shape.rows, room))
+        .shared(WARPS * room.bytes())
+        .words(&pairs.words())
+        .words(&bytemuck::cast::<_, [u64; 5]>(to))
+        .words(&Rule::row(update).words())
+        .arg(room.stride as u32)
+        .arg(room.floats as u32)
+        .launch()
+}
+
+/// The kernel for gradients stored as the operands are, by rule.
+fn kernel_of(form: Form, rule: &UpdateRule) -> &'static str {
+    let kernels = match form {
+        Form::Bf16 => [
+            "pair_gradients_bf16_sgd",
+            "pair_gradients_bf16_adagrad",
+            "pair_gradients_bf16_row_wise",
+            "pair_gradients_bf16_adam",
+            "pair_gradients_bf16_lamb",
+        ],
+        Form::F32 => [
+            "pair_gradients_tf32_sgd",
+            "pair_gradients_tf32_adagrad",
+            "pair_gradients_tf32_row_wise",
+            "pair_gradients_tf32_adam",
+            "pair_gradients_tf32_lamb",
+        ],
+    };
+    by_rule(rule, kernels)
+}
+
+/// Marks ids whose row is of no other id, and lists the first keys of the other rows.
+pub(super) fn find_repeats(cuda: &Cuda, sorted: &SortedIds, values: usize, repeats: &mut Repeats) -> Result {
+    let keys = sorted.keys.len();
+    repeats.once.resize(values)?;
+    // A row of several ids has two keys at least.
+    repeats.list.resize(keys / 2 + 1)?;
+    repeats.count.resize(1)?;
+    let tables = sorted.bounds.len().saturating_sub(1);
+    let parts = spans((0..tables).map(|t| (sorted.bounds[t], sorted.bounds[t + 1])), TILE);
+    let most = parts.iter().map(|part| part.count as usize).max().unwrap_or(0);
+    cuda.stream().fill(repeats.count.card_address().0, 0, size_of::<u32>())?;
+    cuda.kernel("mark_repeats")
+        .grid3([most.div_ceil(BLOCK), tables, 1])
+        .arg(cuda.transient(&parts)?)
+        .arg(&sorted.keys)
+        .arg(values)
+        .arg(&mut repeats.once)
+        .arg(&mut repeats.count)
+        .arg(&mut repeats.list)
+        .launch()
+}
