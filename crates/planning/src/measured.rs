@@ -8,8 +8,8 @@
 //! ```
 //!
 //! where `overlap` says how much of what computation could hide it did hide when it was measured: where ranks keep all cores
-//! busy, next to nothing. Reading ahead takes cores, but nobody waits for it. On a GPU neither reading ahead nor the copy of inputs,
-//! which has a queue of its own, takes time from computations: a step is no shorter than the copy.
+//! busy, next to nothing. Reading ahead takes cores, but nobody waits for it. On a GPU the phases that work on the next batch have a
+//! queue of their own beside the computations, which are measured while they run: a step is no shorter than these phases.
 
 use crate::simulator::Simulation;
 use crate::step::StepGraph;
@@ -32,7 +32,7 @@ pub struct Priced {
     pub serial_s: f64,
     /// Seconds of a step in which all overlaps that can: the critical path, with a wire that collectives share.
     pub critical_s: f64,
-    /// Seconds that the busiest machine's cores, or GPUs, need for all that they do, and no less than a GPU's copy of inputs.
+    /// Seconds that the busiest machine's cores, or GPUs, need for all that they do, and no less than what a GPU does beside.
     pub cores_s: f64,
 }
 
@@ -58,7 +58,7 @@ pub fn price(
     let machines = Machines { calibration, ranks: topology.ranks() };
     let on_gpu = calibration.gpu.is_some();
     let mut seconds = Vec::with_capacity(schedule.phases().len());
-    let (mut computed, mut communicated, mut copied_in) = (vec![0.0; machines.count()], 0.0, 0f64);
+    let (mut computed, mut communicated, mut beside) = (vec![0.0; machines.count()], 0.0, 0.0);
     for (i, phase) in schedule.phases().iter().enumerate() {
         let id = PhaseId(i);
         seconds.push(match &phase.work {
@@ -78,8 +78,8 @@ pub fn price(
                     return Err(MachineRatesError::Class { class, phase: phase.name.clone() });
                 };
                 let of_rank = |rank| rates.seconds(&Amount::of(schedule, id, sizes, rank));
-                if on_gpu && class == Class::ReadBatch {
-                    copied_in = copied_in.max(machines.slowest(&of_rank));
+                if on_gpu && phase.ahead {
+                    beside += machines.slowest(&of_rank);
                     seconds.push(0.0);
                     continue;
                 }
@@ -96,7 +96,7 @@ pub fn price(
     Ok(Priced {
         serial_s: timeline.serial_s(),
         critical_s: timeline.step_s,
-        cores_s: (copied + computed.into_iter().fold(0.0, f64::max)).max(copied_in),
+        cores_s: (copied + computed.into_iter().fold(0.0, f64::max)).max(beside),
         seconds,
     })
 }

@@ -21,7 +21,7 @@ const BATCHES: u64 = 4;
 struct CardRun {
     /// Flags of the run.
     flags: &'static str,
-    /// Widths of the bottom MLP, without the last, which is the dim.
+    /// Widths of the bottom MLP; the last is the dim, or the d of linear tower modules.
     bottom: &'static [usize],
     /// Widths of the top MLP.
     top: &'static [usize],
@@ -34,98 +34,98 @@ struct CardRun {
 const RUNS: [CardRun; 14] = [
     CardRun {
         flags: "--model dlrm --dim 128",
-        bottom: &[384, 192],
+        bottom: &[384, 192, 128],
         top: &[768, 768, 384, 192, 1],
         cross: None,
         batch: 49_152,
     },
     CardRun {
         flags: "--model dlrm --dim 128",
-        bottom: &[640, 256],
+        bottom: &[640, 256, 128],
         top: &[1280, 1024, 512, 1],
         cross: None,
         batch: 12_288,
     },
     CardRun {
         flags: "--model dlrm --dim 96",
-        bottom: &[512, 384],
+        bottom: &[512, 384, 96],
         top: &[1024, 896, 640, 256, 1],
         cross: None,
         batch: 32_768,
     },
     CardRun {
         flags: "--model dlrm --dim 64",
-        bottom: &[512, 128],
+        bottom: &[512, 128, 64],
         top: &[512, 512, 256, 1],
         cross: None,
         batch: 65_536,
     },
     CardRun {
         flags: "--model dlrm --dim 32",
-        bottom: &[256, 128, 64],
+        bottom: &[256, 128, 64, 32],
         top: &[512, 256, 128, 1],
         cross: None,
         batch: 24_576,
     },
     CardRun {
         flags: "--model dlrm --dim 16",
-        bottom: &[384, 192, 64],
+        bottom: &[384, 192, 64, 16],
         top: &[384, 192, 1],
         cross: None,
         batch: 49_152,
     },
     CardRun {
-        flags: "--model dlrm --dim 128 --wire bf16",
-        bottom: &[768, 384],
+        flags: "--model dlrm --dim 128",
+        bottom: &[768, 384, 128],
         top: &[1536, 1024, 512, 256, 1],
         cross: None,
         batch: 20_480,
     },
     CardRun {
         flags: "--model dcn --dim 128",
-        bottom: &[384, 256],
+        bottom: &[384, 256, 128],
         top: &[896, 768, 384, 192, 1],
         cross: Some((2, 384)),
         batch: 12_288,
     },
     CardRun {
-        flags: "--model dcn --dim 96",
-        bottom: &[512, 256],
+        flags: "--model dcn --dim 96 --wire bf16",
+        bottom: &[512, 256, 96],
         top: &[1024, 768, 512, 1],
         cross: Some((3, 512)),
         batch: 32_768,
     },
     CardRun {
         flags: "--model dcn --dim 64",
-        bottom: &[256, 128],
+        bottom: &[256, 128, 64],
         top: &[768, 512, 256, 1],
         cross: Some((4, 512)),
         batch: 49_152,
     },
     CardRun {
         flags: "--model dlrm --dim 128 --towers strided:4 --tower-module dlrm:c=1,p=0,d=64",
-        bottom: &[384, 192],
+        bottom: &[384, 192, 64],
         top: &[768, 512, 256, 1],
         cross: None,
         batch: 24_576,
     },
     CardRun {
         flags: "--model dlrm --dim 64 --towers strided:8 --tower-module dlrm:c=1,p=0,d=32 --wire bf16",
-        bottom: &[512, 256],
+        bottom: &[512, 256, 32],
         top: &[1024, 512, 256, 1],
         cross: None,
         batch: 49_152,
     },
     CardRun {
         flags: "--model dcn --dim 128 --towers strided:4 --tower-module dcn:d=128,rank=256",
-        bottom: &[256, 256],
+        bottom: &[256, 256, 128],
         top: &[768, 512, 256, 1],
         cross: Some((2, 256)),
         batch: 12_288,
     },
     CardRun {
         flags: "--model dcn --dim 64 --towers strided:8 --tower-module dcn:d=64,rank=128",
-        bottom: &[384, 128],
+        bottom: &[384, 128, 64],
         top: &[1024, 512, 256, 1],
         cross: Some((2, 384)),
         batch: 32_768,
@@ -154,8 +154,7 @@ pub fn trials(setup: Setup) -> Result<Vec<Trial>> {
         let common = format!("--preset kaggle --rows-cap {rows} --optimizer {optimizer}");
         let words = common.split_whitespace().chain(of.flags.split_whitespace());
         let mut config = RunArgs::from_words(words)?.config()?;
-        let dim = config.model.dim.context("every run says its dim")?;
-        config.model.bottom = Some([of.bottom, &[dim]].concat());
+        config.model.bottom = Some(of.bottom.to_vec());
         config.model.top = Some(of.top.to_vec());
         (config.model.cross_layers, config.model.cross_rank) =
             (of.cross.map(|(layers, _)| layers), of.cross.map(|(_, rank)| rank));
