@@ -14,7 +14,7 @@ use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
 use crate::bench::step;
 use crate::bench::target::Target;
-use crate::cluster::{TransportArgs, agree_on, complete_topology};
+use crate::cluster::{TransportArgs, agree_on, complete_topology, without_nccl};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
@@ -124,6 +124,7 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    without_nccl(&args.transport, args.all_reduce)?;
     let mut cluster = args.transport.join()?;
     // The first rank writes for all.
     let out = args.out.as_deref().filter(|_| cluster.has_first_rank());

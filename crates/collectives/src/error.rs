@@ -185,6 +185,19 @@ pub enum CollectiveError {
         /// Lowest rank that shares memory with a rank, for each rank in order.
         lowest: Vec<usize>,
     },
+    /// Two ranks use one GPU, which NCCL does not allow.
+    #[error(
+        "ranks {first} and {second} both use GPU {gpu} of their host, but NCCL needs a GPU for each rank; start at most as many ranks \
+         on a host as it has GPUs, or use --transport in-process or mpi, with which ranks may share a GPU"
+    )]
+    SharedGpu {
+        /// World rank of the first rank on the GPU.
+        first: usize,
+        /// World rank of another rank on the GPU.
+        second: usize,
+        /// Number of the GPU on its host.
+        gpu: usize,
+    },
     /// An error that a rank in another process reported.
     #[error("{message}")]
     Elsewhere {

@@ -46,6 +46,17 @@ impl InProcess {
         Self { world, rank, wait_limit, all_on_queues: AtomicBool::new(false), local: Mutex::new(local) }
     }
 
+    /// World rank.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Number of ranks in all.
+    #[cfg(test)]
+    pub(crate) fn ranks(&self) -> usize {
+        self.world.topology.ranks()
+    }
+
     /// Moves host memory too as device memory is moved, for tests on machines without devices.
     #[cfg(test)]
     pub(crate) fn use_queues(&self) {

@@ -1,8 +1,8 @@
 //! The operations of a card, each in the module of its family.
 
 use super::{
-    Cuda, chain, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, pairs,
-    rows, sort, update, wire,
+    Cuda, chain, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, pack,
+    pairs, rows, sort, update, wire,
 };
 use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
@@ -22,8 +22,8 @@ impl Backend for Cuda {
         linear::linear_forward(self, args)
     }
 
-    fn pack_linear(&self, args: PackLinear) -> Result {
-        linear::pack_linear(self, args)
+    fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
+        pack::pack_linears(self, maps)
     }
 
     fn chain_forward(&self, args: ChainForward) -> Result {
