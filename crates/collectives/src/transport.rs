@@ -17,7 +17,7 @@ pub(crate) mod staged;
 #[allow(unsafe_code)]
 pub(crate) mod mpi;
 
-use crate::{CollectiveError, Label};
+use crate::{CollectiveError, CollectiveStatus, Label};
 use kernels::{Bytes, Device};
 use std::ops::Range;
 use std::sync::Arc;
@@ -125,6 +125,9 @@ pub(crate) trait Control: Send + Sync {
 
     /// Records that this rank has entered `phase`, for messages.
     fn enter(&self, phase: &Label);
+
+    /// Records that this rank has started `collective` by a mover that is not this transport's own, for messages.
+    fn started(&self, collective: &CollectiveStatus);
 }
 
 /// What moves bytes between this rank and the others. An error of any method ends the run on all ranks.

@@ -8,7 +8,7 @@ pub(crate) use world::World;
 
 use super::{Control, GroupId, ROOM};
 use crate::sync::lock;
-use crate::{CollectiveError, Label};
+use crate::{CollectiveError, CollectiveStatus, Label};
 use exchange::Pair;
 use mover::Started;
 use std::sync::atomic::AtomicBool;
@@ -101,6 +101,10 @@ impl Control for InProcess {
 
     fn enter(&self, phase: &Label) {
         lock(&self.world.seats[self.rank].status).phase = phase.clone();
+    }
+
+    fn started(&self, collective: &CollectiveStatus) {
+        lock(&self.world.seats[self.rank].status).collective = Some(collective.clone());
     }
 }
 

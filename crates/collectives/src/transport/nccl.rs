@@ -145,7 +145,9 @@ impl NcclMover {
         };
         let Header { operation: name, label, .. } = header.clone();
         let Place { sequence, size, .. } = place;
-        self.watched.starts(CollectiveStatus { operation: name, label, sequence, size });
+        let status = CollectiveStatus { operation: name, label, sequence, size };
+        self.control.started(&status);
+        self.watched.starts(status);
         self.in_turn(local, device, || operation(&*link))
     }
 
@@ -161,8 +163,7 @@ impl NcclMover {
             self.checked(device.wait(tail))?;
         }
         local.queue = Some(device.queue());
-        self.checked(operation())?;
-        self.checked(device.record(tail))
+        self.checked(self.watched.inside(|| operation().and_then(|()| device.record(tail))))
     }
 
     /// Makes the communicator of a group, together with its other members, and its connections.

@@ -45,6 +45,7 @@ struct Round {
 struct Strict {
     groups: Arc<Groups>,
     card: Card,
+    broken: bool,
 }
 
 /// One member's end of a group.
@@ -53,6 +54,8 @@ struct StrictLink {
     table: Arc<Table>,
     me: usize,
     aborted: AtomicBool,
+    /// Whether the library reports an error from now on.
+    broken: bool,
 }
 
 impl Fabric for Strict {
@@ -75,7 +78,7 @@ impl Fabric for Strict {
         let table = lock(&self.groups.made).entry(number).or_insert_with(table).clone();
         assert_eq!(table.size, size, "members of a group agree on its size");
         let groups = self.groups.clone();
-        Ok(Arc::new(StrictLink { groups, table, me, aborted: AtomicBool::new(false) }))
+        Ok(Arc::new(StrictLink { groups, table, me, aborted: AtomicBool::new(false), broken: self.broken }))
     }
 }
 
@@ -155,7 +158,10 @@ impl Link for StrictLink {
     }
 
     fn check(&self) -> Result<(), KernelError> {
-        Ok(())
+        match self.broken {
+            true => Err(KernelError::Device("NCCL, while ranks communicated: the cable is cut".into())),
+            false => Ok(()),
+        }
     }
 
     fn abort(&self) {
@@ -167,14 +173,31 @@ impl Link for StrictLink {
     fn close(&self) {}
 }
 
-/// Transport of a rank over the stand-in; rank `i` is on card `i % cards`.
-fn over(groups: &Arc<Groups>, cards: usize) -> impl Fn(&Arc<InProcess>) -> Transport + Sync {
+/// How the stand-in is.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// Number of cards; rank `i` is on card `i % cards`.
+    cards: usize,
+    /// Rank whose library reports an error, if any does.
+    broken: Option<usize>,
+    wait_limit: Duration,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { cards: usize::MAX, broken: None, wait_limit: Duration::from_secs(20) }
+    }
+}
+
+/// Transport of a rank over the stand-in.
+fn over(groups: &Arc<Groups>, manner: Manner) -> impl Fn(&Arc<InProcess>) -> Transport + Sync {
     let groups = groups.clone();
     move |transport| {
         let (rank, ranks) = (transport.rank(), transport.ranks());
-        let index = rank % cards;
-        let fabric = Strict { groups: groups.clone(), card: Card { identity: [index as u8 + 1; 16], index } };
-        let seat = Seat { rank, ranks, wait_limit: Duration::from_secs(20) };
+        let index = rank % manner.cards;
+        let card = Card { identity: [index as u8 + 1; 16], index };
+        let fabric = Strict { groups: groups.clone(), card, broken: manner.broken == Some(rank) };
+        let seat = Seat { rank, ranks, wait_limit: manner.wait_limit };
         let mover = NcclMover::new(transport.clone(), transport.clone(), Arc::new(fabric), seat);
         Transport { control: transport.clone(), mover: Arc::new(mover.of_everything()) }
     }
@@ -182,19 +205,19 @@ fn over(groups: &Arc<Groups>, cards: usize) -> impl Fn(&Arc<InProcess>) -> Trans
 
 fn run(
     ranks: usize,
-    cards: usize,
+    manner: Manner,
     body: impl Fn(Communicator) -> Result<(), CollectiveError> + Sync,
 ) -> Result<Arc<Groups>, Failure> {
     let groups = Arc::new(Groups::default());
     let (topology, options) = (Topology::new(1, ranks).unwrap(), Options::default());
-    launch_over(topology, &options, |_| Ok(Device::Reference), body, over(&groups, cards))?;
+    launch_over(topology, &options, |_| Ok(Device::Reference), body, over(&groups, manner))?;
     Ok(groups)
 }
 
 #[test]
 fn strictly_in_order() {
     let groups = Arc::new(Groups::default());
-    conform(over(&groups, usize::MAX));
+    conform(over(&groups, Manner::default()));
     assert!(groups.operations.load(Ordering::Relaxed) > 1000, "the exchanges went by the stand-in");
 }
 
@@ -204,7 +227,8 @@ fn host_memory_goes_to_the_wrapped_mover() {
     let groups = Arc::new(Groups::default());
     let (topology, options) = (Topology::new(2, 2).unwrap(), Options::default());
     let connect = |transport: &Arc<InProcess>| {
-        let fabric = Strict { groups: groups.clone(), card: Card { identity: [1; 16], index: 0 } };
+        let card = Card { identity: [1; 16], index: 0 };
+        let fabric = Strict { groups: groups.clone(), card, broken: false };
         let seat = Seat { rank: transport.rank(), ranks: 4, wait_limit: options.wait_limit };
         let mover = NcclMover::new(transport.clone(), transport.clone(), Arc::new(fabric), seat);
         Transport { control: transport.clone(), mover: Arc::new(mover) }
@@ -217,7 +241,7 @@ fn host_memory_goes_to_the_wrapped_mover() {
 #[test]
 fn sums_are_the_librarys_only_if_asked() {
     let len = 1000;
-    run(4, 4, |world| {
+    run(4, Manner::default(), |world| {
         let (me, label) = (world.rank(), Label::from("gradients"));
         let value = |rank: usize, i: usize| suite::float(rank, i, len);
         let mine: Vec<f32> = (0..len).map(|i| value(me, i)).collect();
@@ -256,7 +280,7 @@ fn sums_are_the_librarys_only_if_asked() {
 /// A group that was connected has made nothing twice, and is counted nowhere.
 #[test]
 fn connecting_is_no_collective() {
-    let groups = run(4, 4, |world| {
+    let groups = run(4, Manner::default(), |world| {
         let label = Label::from("gradients");
         world.connect(&label)?;
         world.connect(&label)?;
@@ -276,7 +300,7 @@ fn connecting_is_no_collective() {
 
 #[test]
 fn ranks_on_one_card_are_refused() {
-    let alone = run(3, 2, |world| {
+    let alone = run(3, Manner { cards: 2, ..Manner::default() }, |world| {
         let mine = Buffer::from_slice(world.device(), &[1.0])?;
         world.all_reduce(&Label::from("gradients"), mine).map(drop)
     });
@@ -293,7 +317,7 @@ fn ranks_on_one_card_are_refused() {
 #[test]
 fn a_rank_that_fails_frees_the_others() {
     let began = Instant::now();
-    let failed = run(4, 4, |world| {
+    let failed = run(4, Manner::default(), |world| {
         let label = Label::from("gradients");
         let vector = || Buffer::from_slice(world.device(), &[1.0; 10]);
         world.all_reduce(&label, vector()?)?;
@@ -310,7 +334,7 @@ fn a_rank_that_fails_frees_the_others() {
 /// A rank that never comes to make a group's communicator is missed at the meeting before.
 #[test]
 fn a_rank_that_fails_before_the_meeting_frees_the_others() {
-    let failed = run(3, 3, |world| {
+    let failed = run(3, Manner::default(), |world| {
         if world.rank() == 1 {
             return Err(KernelError::OutOfMemory { bytes: 54_321 }.into());
         }
@@ -319,4 +343,39 @@ fn a_rank_that_fails_before_the_meeting_frees_the_others() {
     });
     let text = failed.err().expect("rank 1 fails").to_string();
     assert!(text.contains("rank 1") && text.contains("54321"), "{text}");
+}
+
+/// An error that the library meets while others wait inside it ends all ranks.
+#[test]
+fn an_error_on_the_way_ends_all_ranks() {
+    let failed = run(3, Manner { broken: Some(1), ..Manner::default() }, |world| {
+        let vector = || Buffer::from_slice(world.device(), &[1.0; 10]);
+        loop {
+            world.all_reduce(&Label::from("gradients"), vector()?)?;
+        }
+    });
+    let text = failed.err().expect("the library of rank 1 fails").to_string();
+    assert!(text.contains("the cable is cut"), "{text}");
+    assert!(text.contains("rank 2 on host 0") && text.contains("all_reduce"), "what all ranks did: {text}");
+}
+
+/// A rank that does not take part is waited for no longer than the limit.
+#[test]
+fn waiting_inside_the_library_has_a_limit() {
+    let failed = run(3, Manner { wait_limit: Duration::from_millis(300), ..Manner::default() }, |world| {
+        let (label, vector) = (Label::from("gradients"), || Buffer::from_slice(world.device(), &[1.0; 10]));
+        world.all_reduce(&label, vector()?)?;
+        while world.rank() == 1 {
+            // Computes, and looks now and then whether the run has ended.
+            std::thread::sleep(Duration::from_millis(10));
+            world.progress()?;
+        }
+        world.all_reduce(&label, vector()?).map(drop)
+    });
+    let text = failed.err().expect("rank 1 never comes").to_string();
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("NCCL has waited for other ranks for 300.0ms, the limit, in all_reduce"),
+        "{text}"
+    );
 }

@@ -10,7 +10,7 @@ use crate::sync::lock;
 use crate::transport::Control;
 use crate::{CollectiveError, CollectiveStatus};
 use kernels::{Device, Event, KernelError};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub(super) struct Watched {
     tail: OnceLock<Event>,
     /// Operations that were queued so far.
     queued: AtomicU64,
+    /// Whether the rank is inside the library, which may wait for other ranks.
+    inside: AtomicBool,
     last: Mutex<Option<CollectiveStatus>>,
     stopped: Mutex<bool>,
     changed: Condvar,
@@ -39,6 +41,7 @@ impl Watched {
             links: Mutex::default(),
             tail: OnceLock::new(),
             queued: AtomicU64::new(0),
+            inside: AtomicBool::new(false),
             last: Mutex::default(),
             stopped: Mutex::new(false),
             changed: Condvar::new(),
@@ -55,10 +58,24 @@ impl Watched {
         Ok(self.tail.get_or_init(|| made))
     }
 
-    /// Records that an operation is about to be queued.
+    /// Records which operation is about to be queued.
     pub(super) fn starts(&self, operation: CollectiveStatus) {
         *lock(&self.last) = Some(operation);
+    }
+
+    /// Queues an operation by `queue`, under watch.
+    pub(super) fn inside<T>(&self, queue: impl FnOnce() -> T) -> T {
         self.queued.fetch_add(1, Ordering::Relaxed);
+        self.inside.store(true, Ordering::Release);
+        let queued = queue();
+        self.inside.store(false, Ordering::Release);
+        queued
+    }
+
+    /// Whether the library, or the device, is still at work on what was queued.
+    fn is_at_work(&self) -> bool {
+        let past = |tail: &Event| tail.is_past().is_ok_and(|past| past);
+        self.inside.load(Ordering::Acquire) || !self.tail.get().is_none_or(past)
     }
 
     /// Waits until all operations are done.
@@ -125,18 +142,15 @@ impl Watched {
             *quiet = (queued, Instant::now());
         }
         // The device is asked only when the host has long queued nothing: it is usually blocked then, or done.
-        if quiet.1.elapsed() < seat.wait_limit
-            || self.tail.get().is_none_or(|tail| tail.is_past().is_ok_and(|p| p))
-        {
+        if quiet.1.elapsed() < seat.wait_limit || !self.is_at_work() {
             return false;
         }
-        let Some(CollectiveStatus { operation, label, sequence, .. }) = lock(&self.last).clone() else {
-            return false;
-        };
-        let (rank, limit) = (seat.rank, seat.wait_limit);
-        // Nobody but NCCL knows who is missing.
-        let missing = Vec::new();
-        self.control.abort(CollectiveError::WaitLimit { rank, operation, label, sequence, limit, missing });
+        let last = lock(&self.last).clone().map(Box::new);
+        self.control.abort(CollectiveError::DeviceWaitLimit {
+            rank: seat.rank,
+            last,
+            limit: seat.wait_limit,
+        });
         true
     }
 }
