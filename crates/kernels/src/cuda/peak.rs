@@ -153,7 +153,7 @@ impl CardPeaks {
         let count = (ROUND / (dim * size_of::<f32>())).clamp(1, rows);
         self.rounds += 1;
         let numbers = RandomSequence::new(self.rounds, "peak.rows");
-        let key = |i: usize| (u128::from(numbers.bits(i as u64)) * rows as u128 >> 64) as u64;
+        let key = |i: usize| ((u128::from(numbers.bits(i as u64)) * rows as u128) >> 64) as u64;
         let keys: Vec<u64> = (0..count).map(key).collect();
         let keys = Buffer::from_slice(&Device::Cuda(self.cuda.clone()), &keys)?;
         let base = self.memory.card_address().0;
