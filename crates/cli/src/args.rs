@@ -237,7 +237,7 @@ pub struct RunArgs {
 }
 
 /// Parses the name of an optimizer; help texts list all of them.
-fn optimizer_parser() -> impl TypedValueParser<Value = NamedOptimizer> {
+pub fn optimizer_parser() -> impl TypedValueParser<Value = NamedOptimizer> {
     let value = |named: &NamedOptimizer| PossibleValue::new(named.name).help(named.about);
     let names: Vec<PossibleValue> = NamedOptimizer::ALL.iter().map(value).collect();
     PossibleValuesParser::new(names).try_map(|name| name.parse::<NamedOptimizer>())

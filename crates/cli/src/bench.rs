@@ -8,8 +8,8 @@ mod embedding;
 mod explore;
 mod partition;
 mod roofline;
-mod step;
-mod target;
+pub mod step;
+pub mod target;
 
 use crate::progress::Console;
 use anyhow::Result;

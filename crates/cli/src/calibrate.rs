@@ -1,8 +1,10 @@
 //! `campanile calibrate`: measures the rates of this machine or cluster, and writes them as a system file.
 //!
 //! Collectives are swept over sizes, and real steps of small runs are trained on all ranks at once, as in any run. From what
-//! their phases took come the rates of computations; from what whole steps took, how much of the communication was hidden.
+//! their phases took come the rates of computations; from what whole steps took, how much of the communication was hidden. A GPU is
+//! measured by one rank, with runs that keep it busy.
 
+mod card;
 mod fitted;
 mod runs;
 mod table;
@@ -10,6 +12,8 @@ mod table;
 use crate::bench::collectives::Rounds;
 use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
+use crate::bench::step;
+use crate::bench::target::Target;
 use crate::cluster::{TransportArgs, agree_on, complete_topology, without_nccl};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
@@ -17,11 +21,13 @@ use crate::progress::{Console, Unit};
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, ensure};
 use collectives::{Communicator, Label};
-use fitted::Taken;
-use kernels::Buffer;
+use fitted::{Compared, Taken};
+use kernels::{Buffer, Device};
 use runs::{Setup, TimedSteps, Trial};
+use spec::device::DeviceChoice;
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::MachineRates;
+use spec::optimizer::NamedOptimizer;
 use spec::precision::Precision;
 use spec::program::Algorithm;
 use spec::run::Config;
@@ -29,7 +35,7 @@ use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
 use std::path::PathBuf;
 use std::time::SystemTime;
-use training::{Cluster, Logs, Outcome, Session};
+use training::{Cluster, Logs, Outcome, Session, resolve_device};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -39,25 +45,37 @@ use training::{Cluster, Logs, Outcome, Session};
   A cluster: every rank runs the command, rank 0 writes
     mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml
   For runs with another all-reduce
-    campanile calibrate --all-reduce two-level --out here.toml")]
+    campanile calibrate --all-reduce two-level --out here.toml
+  One GPU; then a step on it, priced by what was measured
+    campanile calibrate --device cuda --precision bf16 --out gpu.toml
+    campanile simulate --model dlrm --system gpu.toml")]
 pub struct Args {
     #[command(flatten)]
     transport: TransportArgs,
-    /// Number of hosts [default: 2]
+    /// Number of hosts [default: 2; 1 with --device cuda]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     hosts: Option<usize>,
     /// Number of ranks on each host; a rank is one worker of the run: a thread, or a process with --transport mpi [default:
-    /// 2]
+    /// 2; 1 with --device cuda]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     ranks_per_host: Option<usize>,
+    /// Device that ranks compute on: cpu, cuda or cuda:1 (one rank on that GPU, with larger models and batches, whose phases are timed
+    /// by events on the device), or auto (cuda where `campanile doctor` finds what it needs, else cpu); a file predicts runs on its own
+    /// kind of device only
+    #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", default_value_t, help_heading = "Cluster")]
+    device: DeviceChoice,
     /// Also measure all-reduces of this algorithm, for runs that use it: ring, recursive-doubling or two-level [default: direct
     /// ones only]
     #[arg(long, value_name = "ALGORITHM", help_heading = "Measurement")]
     all_reduce: Option<Algorithm>,
-    /// Precision of the operands of matrix products: f32, f32x3 or bf16; a file predicts runs of its own precision only
-    /// [default: f32]
-    #[arg(long, value_name = "f32|f32x3|bf16", help_heading = "Measurement")]
+    /// Precision of the operands of matrix products: f32, f32x3 (CPU only), tf32 (GPUs only) or bf16; a file predicts runs of its own
+    /// precision only [default: f32]
+    #[arg(long, value_name = "f32|f32x3|tf32|bf16", help_heading = "Measurement")]
     precision: Option<Precision>,
+    /// Update rule of the runs that are measured on a GPU; predictions are best for runs of this rule [default: sgd; on a CPU adam, and
+    /// no other]
+    #[arg(long, value_parser = crate::args::optimizer_parser(), value_name = "RULE", help_heading = "Measurement")]
+    optimizer: Option<NamedOptimizer>,
     /// Name of this cluster in the system file
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
@@ -111,14 +129,24 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     // The first rank writes for all.
     let out = args.out.as_deref().filter(|_| cluster.has_first_rank());
     let output = Output::check_if_any(out, args.force.force, &Inputs::default())?;
+    let precision = args.precision.unwrap_or_default();
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
+    let device = resolve_device(args.device, &precision.into())?;
+    if device != DeviceChoice::Cpu {
+        config.train.device = Some(device);
+        complete_topology(&cluster, &mut config)?;
+        return of_gpu(&args, device, &config, output, console);
+    }
+    ensure!(
+        args.optimizer.is_none(),
+        "--optimizer: runs on a CPU are measured with adam only; leave it out, or use --device cuda"
+    );
     complete_topology(&cluster, &mut config)?;
     let run = planning::check(&config)?;
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
     let all_reduce = args.all_reduce.unwrap_or_default();
-    let precision = args.precision.unwrap_or_default();
     agree_on(
         &mut cluster,
         &format!("calibrate {topology}, {effort:?}, {all_reduce} all-reduce, {precision}"),
@@ -136,12 +164,13 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     cluster.leave()?;
     let Some(measured) = measured else { return Ok(()) };
     let mut calibration = MachineRates {
-        about: about(&effort, trials.len()),
+        about: about(&processor(), trials.len(), effort.rounds as u64, effort.steps.timed),
         hosts: topology.hosts(),
         ranks_per_host: topology.ranks_per_host(),
         transport: args.transport.transport,
         threads,
         precision,
+        gpu: None,
         ranks_per_machine: measured.ranks_per_machine,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         overlap: 0.0,
@@ -150,36 +179,92 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         links: measured.links,
     };
     let compared = fitted::fit_steps(&mut calibration, &trials, &measured.taken)?;
-    calibration.check().context("what was measured")?;
-    let name =
-        args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(args.transport.transport)));
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(args.transport.transport)));
     let memory_bytes = SystemFile::memory_here(calibration.ranks_per_machine);
-    let file = SystemFile { name, memory_bytes, measured: calibration };
+    finish(&args, SystemFile { name, memory_bytes, measured: calibration }, &compared, output)
+}
+
+/// Measures one rank on a GPU, which `config` says.
+fn of_gpu(
+    args: &Args,
+    device: DeviceChoice,
+    config: &Config,
+    output: Option<Output>,
+    console: Console,
+) -> Result<()> {
+    let topology = planning::check(config)?.topology();
+    ensure!(
+        topology.ranks() == 1,
+        "--device {device}: a GPU is measured by one rank, but --hosts and --ranks-per-host make {topology}; leave them out"
+    );
+    let precision = args.precision.unwrap_or_default();
+    let optimizer = args.optimizer.map_or("sgd", |rule| rule.name);
+    let (rows, divisor) = if args.quick { (1000, 64) } else { (1_000_000, 1) };
+    let trials = card::trials(card::Setup { device, precision, optimizer, rows, divisor })?;
+    for trial in &trials {
+        training::check_size(&trial.run, &Cluster::Threads, training::MemoryUse::TRAINING)
+            .with_context(|| trial.name.clone())?;
+    }
+    let target = Target::new(device, &precision.into(), 1)?;
+    let (steps, warm_up) = if args.quick { (2, 1) } else { (20, 6) };
+    let taken = card::measure(&trials, step::Effort { warm_up, steps, digest: false }, console)?;
+    let mut calibration = MachineRates {
+        about: format!("{}, {optimizer}", about(&target.name, trials.len(), step::ROUNDS, steps)),
+        hosts: 1,
+        ranks_per_host: 1,
+        transport: args.transport.transport,
+        threads: 1,
+        precision,
+        gpu: Some(target.name.clone()),
+        ranks_per_machine: 1,
+        cores: 1,
+        overlap: 0.0,
+        stretch: 1.0,
+        operations: fitted::operations(&trials, &taken),
+        links: Vec::new(),
+    };
+    let compared = fitted::fit_steps(&mut calibration, &trials, &taken)?;
+    let name = args.name.clone().unwrap_or_else(|| format!("one {}", target.name));
+    let memory_bytes = match &target.device {
+        Device::Cuda(cuda) => Some(cuda.gpu().memory()?.1 as f64),
+        _ => None,
+    };
+    finish(args, SystemFile { name, memory_bytes, measured: calibration }, &compared, output)
+}
+
+/// Checks, writes and prints what was measured.
+fn finish(args: &Args, file: SystemFile, compared: &[Compared], output: Option<Output>) -> Result<()> {
+    file.measured.check().context("what was measured")?;
     if let Some(output) = &output {
         output.write(file.to_text()?.as_bytes())?;
     }
     if args.json {
-        println!("{}", table::to_json(&file, &compared));
+        println!("{}", table::to_json(&file, compared));
         return Ok(());
     }
-    print!("{}", table::to_text(&file, &compared));
+    print!("{}", table::to_text(&file, compared));
     if let Some(path) = &args.out {
         println!("\nwritten to {}", path.display());
     }
     Ok(())
 }
 
-/// Description of the measurement: time, version, CPU and effort.
-fn about(effort: &Effort, trials: usize) -> String {
+/// Name of this machine's processor.
+fn processor() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    cpu.map_or("a CPU that does not say its name", |(_, name)| name).into()
+}
+
+/// Description of the measurement: time, version, processor and effort.
+fn about(processor: &str, trials: usize, rounds: u64, steps: u64) -> String {
     format!(
-        "{} by campanile {}, on {}: {trials} runs, {} × {} steps each",
+        "{} by campanile {}, on {processor}: {trials} runs, {rounds} × {steps} steps each",
         rfc3339(SystemTime::now()),
         env!("CARGO_PKG_VERSION"),
-        cpu.map_or("a CPU that does not say its name", |(_, name)| name),
-        effort.rounds,
-        effort.steps.timed
     )
 }
 

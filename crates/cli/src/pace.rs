@@ -8,6 +8,7 @@ use crate::signals::stop_on_signals;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use spec::device::DeviceChoice;
 use spec::pace::Pace;
 use spec::run::Run;
 use spec::schedule::{Task, Work};
@@ -17,11 +18,14 @@ use std::path::PathBuf;
 #[command(mut_arg("steps", |arg| arg.help("Number of steps to measure, 1 to 1000 [default: 5]")))]
 #[command(after_help = "Examples:
   campanile pace --hosts 4 --out pace.json
-  campanile train --hosts 4 --compute paced:pace.json")]
+  campanile train --hosts 4 --compute paced:pace.json
+  campanile pace --device cuda --precision bf16 --hosts 4 --ranks-per-host 2 --out gpu.json
+  campanile train --device cuda --precision bf16 --hosts 4 --ranks-per-host 2 --compute paced:gpu.json")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// Measure only the first N ranks, and give the others their times: the quicker way where ranks are alike [default: all]
+    /// Measure only the first N ranks, and give the others their times: the quicker way where ranks are alike; not with --device cuda,
+    /// whose ranks take turns on the GPU and are timed by events there [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     measured_ranks: Option<u64>,
     /// Write the times to this file, for `train --compute paced:FILE`
@@ -43,20 +47,24 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let logs = stop.ended(logs::open(&config.data, None, &stop, console))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let ranks = args.measured_ranks.map_or(run.topology().ranks(), |ranks| ranks as usize);
+    let device = training::resolve_device(run.device, &run.precision)?;
     let pace = training::pace::measure(&run, &logs.logs, steps, ranks)?;
     let text = serde_json::to_string_pretty(&pace).context("the times as JSON")?;
     if let Some(output) = &output {
         output.write(text.as_bytes())?;
     }
     if args.json {
-        println!("{}", json!({ "steps": steps, "pace": pace }));
+        println!("{}", json!({ "steps": steps, "device": device, "precision": run.precision, "pace": pace }));
         return Ok(());
     }
+    let workers = match device {
+        DeviceChoice::Cpu => format!("{} threads", training::threads(&run, &training::Cluster::Threads)),
+        device => format!("{device} in {}", run.precision),
+    };
     println!(
-        "{} on {} ranks × {} threads, global batch {}: median of {steps} steps, each rank computing alone{}\n",
+        "{} on {} ranks × {workers}, global batch {}: median of {steps} steps, each rank computing alone{}\n",
         run.model.kind(),
         run.topology(),
-        training::threads(&run, &training::Cluster::Threads),
         run.batch,
         if ranks < run.topology().ranks() {
             format!(" (the first {ranks} stand for the others)")

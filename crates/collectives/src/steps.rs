@@ -1,7 +1,7 @@
 //! The computations of a program: encodes and decodes of units, carried out by a device.
 
 use crate::prepared::Prepared;
-use kernels::{Buffer, CarriedError, Decode, Device, Encode, KernelError, Round, Rows};
+use kernels::{Buffer, CarriedError, Decode, Device, Encode, KernelError, Round, Rows, Stopwatch};
 use spec::codec::Row;
 use spec::program::{Area, Repeats, Step, Target, Units};
 use spec::random::RandomSequence;
@@ -111,9 +111,9 @@ impl Prepared {
         self.float_s = if floats == 0 { 0.0 } else { time.as_secs_f64() / floats as f64 };
     }
 
-    /// Carries out the encodes and decodes of the program on `vector` without its exchanges, to measure them. Nothing arrives, so
+    /// Carries out the encodes and decodes of the program on `vector` without its exchanges, as a lap of `watch`. Nothing arrives, so
     /// that decodes read what lies there, and their results are thrown away.
-    pub fn rehearse(&self, device: &Device, vector: &Buffer<f32>) -> Result {
+    pub fn rehearse(&self, device: &Device, vector: &Buffer<f32>, watch: &mut Stopwatch) -> Result {
         let space = device.for_exchange();
         let scratch = self.program.scratch();
         let zeros = |len: usize| Buffer::<u8>::zeroed(&space, len.next_multiple_of(4));
@@ -121,33 +121,36 @@ impl Prepared {
         let mut error = Buffer::zeroed(&space, self.program.error_len())?;
         let mut thrown_away = Buffer::zeroed(&space, vector.len())?;
         let (round, mut rows) = (Round::Nearest, Vec::new());
-        for step in self.program.steps() {
-            match step {
-                Step::Encode { units, from, area, at, error: carried } => {
-                    let step =
-                        EncodeStep { units: units.clone(), from: *from, at: *at, error: *carried, round };
-                    let to = &mut scratch[usize::from(*area == Area::Second)];
-                    step.carry_out(device, &self.units, vector, to, &mut error, &mut rows)?;
-                }
-                Step::Decode { units, blocks, area, at, into } => {
-                    let step = DecodeStep { units: units.clone(), blocks: *blocks, at: *at, into: *into };
-                    let [first, second] = &mut scratch;
-                    let (from, other) = if *area == Area::First { (first, second) } else { (second, first) };
-                    match into.area {
-                        Area::Vector | Area::Output => {
-                            step.carry_out(device, &self.units, from, &mut thrown_away, &mut rows)?;
-                        }
-                        // Floats in a scratch area lie in its bytes.
-                        Area::First | Area::Second => {
-                            let mut floats = other.take().into_bytes().into_buffer();
-                            step.carry_out(device, &self.units, from, &mut floats, &mut rows)?;
-                            *other = floats.into_bytes().into_buffer();
+        watch.lap(|| {
+            for step in self.program.steps() {
+                match step {
+                    Step::Encode { units, from, area, at, error: carried } => {
+                        let step =
+                            EncodeStep { units: units.clone(), from: *from, at: *at, error: *carried, round };
+                        let to = &mut scratch[usize::from(*area == Area::Second)];
+                        step.carry_out(device, &self.units, vector, to, &mut error, &mut rows)?;
+                    }
+                    Step::Decode { units, blocks, area, at, into } => {
+                        let step = DecodeStep { units: units.clone(), blocks: *blocks, at: *at, into: *into };
+                        let [first, second] = &mut scratch;
+                        let (from, other) =
+                            if *area == Area::First { (first, second) } else { (second, first) };
+                        match into.area {
+                            Area::Vector | Area::Output => {
+                                step.carry_out(device, &self.units, from, &mut thrown_away, &mut rows)?;
+                            }
+                            // Floats in a scratch area lie in its bytes.
+                            Area::First | Area::Second => {
+                                let mut floats = other.take().into_bytes().into_buffer();
+                                step.carry_out(device, &self.units, from, &mut floats, &mut rows)?;
+                                *other = floats.into_bytes().into_buffer();
+                            }
                         }
                     }
+                    Step::Exchange { .. } => {}
                 }
-                Step::Exchange { .. } => {}
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! where `overlap` says how much of what computation could hide it did hide when it was measured: where ranks keep all cores
-//! busy, next to nothing. Reading ahead takes cores, but nobody waits for it.
+//! busy, next to nothing. Reading ahead takes cores, but nobody waits for it. On a GPU the phases that work on the next batch have a
+//! queue of their own beside the computations, which are measured while they run: a step is no shorter than these phases.
 
 use crate::simulator::Simulation;
 use crate::step::StepGraph;
@@ -31,7 +32,7 @@ pub struct Priced {
     pub serial_s: f64,
     /// Seconds of a step in which all overlaps that can: the critical path, with a wire that collectives share.
     pub critical_s: f64,
-    /// Seconds that the busiest machine's cores need for all that they do.
+    /// Seconds that the busiest machine's cores, or GPUs, need for all that they do, and no less than what a GPU does beside.
     pub cores_s: f64,
 }
 
@@ -55,8 +56,9 @@ pub fn price(
         return Err(MachineRatesError::Ranks { hosts, ranks_per_host, step: topology });
     }
     let machines = Machines { calibration, ranks: topology.ranks() };
+    let on_gpu = calibration.gpu.is_some();
     let mut seconds = Vec::with_capacity(schedule.phases().len());
-    let (mut computed, mut communicated) = (vec![0.0; machines.count()], 0.0);
+    let (mut computed, mut communicated, mut beside) = (vec![0.0; machines.count()], 0.0, 0.0);
     for (i, phase) in schedule.phases().iter().enumerate() {
         let id = PhaseId(i);
         seconds.push(match &phase.work {
@@ -76,12 +78,17 @@ pub fn price(
                     return Err(MachineRatesError::Class { class, phase: phase.name.clone() });
                 };
                 let of_rank = |rank| rates.seconds(&Amount::of(schedule, id, sizes, rank));
+                if on_gpu && phase.ahead {
+                    beside += machines.slowest(&of_rank);
+                    seconds.push(0.0);
+                    continue;
+                }
                 machines.add(&mut computed, &of_rank);
                 machines.slowest(&of_rank)
             }
         });
     }
-    if let Some(rates) = calibration.operation(Class::ReadAhead) {
+    if let Some(rates) = calibration.operation(Class::ReadAhead).filter(|_| !on_gpu) {
         machines.add(&mut computed, &|rank| rates.seconds(&Amount::read_ahead(schedule, sizes, rank)));
     }
     let copied = if calibration.transport == Transport::InProcess { communicated } else { 0.0 };
@@ -89,7 +96,7 @@ pub fn price(
     Ok(Priced {
         serial_s: timeline.serial_s(),
         critical_s: timeline.step_s,
-        cores_s: copied + computed.into_iter().fold(0.0, f64::max),
+        cores_s: (copied + computed.into_iter().fold(0.0, f64::max)).max(beside),
         seconds,
     })
 }

@@ -16,7 +16,9 @@ use crate::cost::Hierarchical;
 use crate::planner::{MemoryLimit, Plan, Unfit};
 use crate::run::{PlanOptions, plan_run};
 use crate::system::System;
+use spec::device::DeviceChoice;
 use spec::plan::{PlanChoice, PlanFile};
+use spec::precision::{Precision, PrecisionConfig};
 use spec::run::{AllReduce, Config, PlacementConfig, Run, RunError};
 use spec::wire::WireConfig;
 
@@ -98,6 +100,13 @@ impl Trained {
     /// The model with another all-reduce of dense gradients than its config says.
     pub fn with_all_reduce(mut self, all_reduce: AllReduce) -> Self {
         self.config.train.all_reduce = Some(all_reduce);
+        self
+    }
+
+    /// The model with products in `precision` on ranks of `device`, instead of what its config says.
+    pub fn computed_on(mut self, device: DeviceChoice, precision: Precision) -> Self {
+        self.config.train.device = Some(device);
+        self.config.train.precision = Some(PrecisionConfig::all(precision));
         self
     }
 

@@ -16,6 +16,7 @@ mod class;
 pub use amount::Amount;
 pub use class::Class;
 
+use crate::device::DeviceChoice;
 use crate::links::{GroupSpan, LinkModel};
 use crate::precision::{Precision, Precisions};
 use crate::program::Algorithm;
@@ -41,9 +42,12 @@ pub struct MachineRates {
     /// Precision of the operands of matrix products, in all parts of the networks that were measured.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
+    /// Name of the GPUs that the ranks compute on; `None` for ranks on a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
     /// Number of ranks that share a machine and its cores. One machine may stand for several hosts.
     pub ranks_per_machine: usize,
-    /// Number of cores of a machine.
+    /// Number of cores of a machine; of ranks on GPUs, which have one thread each, the number of GPUs.
     pub cores: usize,
     /// Share of the communication that is hidden, of that which could hide behind computation: 0 if no core is left to
     /// advance it.
@@ -127,6 +131,19 @@ pub enum MachineRatesError {
         measured: Precision,
         /// Precisions of the run.
         run: Precisions,
+    },
+    /// The run computes on another kind of device than was measured.
+    #[error(
+        "rates were measured on {measured}, but the run computes on {run}; choose --device {remedy} for the run, or run `campanile \
+         calibrate --device {run}`"
+    )]
+    Device {
+        /// Device that was measured: the name of a GPU, or the CPU.
+        measured: String,
+        /// Device of the run.
+        run: DeviceChoice,
+        /// Device that the rates are for.
+        remedy: DeviceChoice,
     },
     /// No speed was measured for a collective.
     #[error(
@@ -225,6 +242,18 @@ impl MachineRates {
         match *run == Precisions::from(self.precision) {
             true => Ok(()),
             false => Err(MachineRatesError::Precision { measured: self.precision, run: run.clone() }),
+        }
+    }
+
+    /// Fails if the rates were measured on another kind of device than that of a run.
+    pub fn check_device(&self, run: DeviceChoice) -> Result<(), MachineRatesError> {
+        let (measured, remedy) = match &self.gpu {
+            Some(gpu) => (gpu.clone(), DeviceChoice::Cuda(None)),
+            None => ("the CPU".into(), DeviceChoice::Cpu),
+        };
+        match run == DeviceChoice::Auto || run.is_cuda() == remedy.is_cuda() {
+            true => Ok(()),
+            false => Err(MachineRatesError::Device { measured, run, remedy }),
         }
     }
 

@@ -219,3 +219,28 @@ fn a_run_is_resumed_on_the_other_device() {
         }
     }
 }
+
+/// A pace is measured by events on the GPU, and is that of a run of the same device and precision.
+#[test]
+fn a_pace_is_measured_on_the_gpu() {
+    if !runs("a_pace_is_measured_on_the_gpu") {
+        return;
+    }
+    for (hosts, ranks_per_host) in [(1, 1), (2, 2)] {
+        let mut config = config(ModelKind::Dlrm, false, hosts, ranks_per_host);
+        config.train.device = device_choice();
+        config.train.precision = Some("bf16".parse().unwrap());
+        let run = planning::check(&config).unwrap();
+        let ranks = run.topology().ranks();
+        let pace = training::pace::measure(&run, &Logs::Synthetic, 3, ranks).unwrap();
+        pace.check(&run.schedule(Task::Train)).unwrap();
+        for rank in 0..ranks {
+            let seconds = pace.seconds("top forward", rank).unwrap();
+            assert!(seconds > 0.0 && seconds < 1.0, "{hosts} × {ranks_per_host}: {seconds} s");
+        }
+        if ranks > 1 {
+            let refused = training::pace::measure(&run, &Logs::Synthetic, 3, 1).unwrap_err().to_string();
+            assert!(refused.contains("leave out --measured-ranks"), "{refused}");
+        }
+    }
+}

@@ -34,8 +34,8 @@ The share is the speed that was reached over the peak: at 80 %, the phase could 
 those that the schedule states (`campanile schedule`), each byte of memory counted once, so that a phase whose data stay in the \
 caches may exceed 100 %. Peaks are measured in the same run, in turns with the steps; all numbers are medians, with the best beside \
 them. The last table has three groups: products, embeddings (lookup, sorting of ids, update of tables), and everything else, which \
-includes the time between phases. On a GPU phases are timed by events on the device, a phase is the mean of a round, and the copy of \
-inputs, which runs beside the others, is part of no group.")]
+includes the time between phases. On a GPU phases are timed by events on the device, a phase is the mean of a round, and phases that \
+work on the next batch (its copy to the device, indexing and sorting its ids) run beside the others and are part of no group.")]
 #[command(after_help = "Examples:
   campanile bench roofline --preset kaggle
   campanile bench roofline --preset mlperf --rows-cap 200000 --precision bf16 --html roofline.html
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result<()> {
         args.gigabytes
     );
     let preset = config.model.preset;
-    let run = step::checked(config, args.zipf)?;
+    let run = step::checked(config, args.zipf, step::BATCHES)?;
     let topology = run.topology();
     ensure!(
         topology.ranks() == 1,

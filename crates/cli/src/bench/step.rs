@@ -50,9 +50,9 @@ pub struct Args {
 }
 
 /// Batches in memory, used over and over.
-const BATCHES: u64 = 8;
+pub(super) const BATCHES: u64 = 8;
 /// Rounds of steps on a GPU, each of which ends when all its work is done.
-const ROUNDS: u64 = 5;
+pub(crate) const ROUNDS: u64 = 5;
 
 pub fn run(args: Args) -> Result<()> {
     let mut config = args.run.config()?;
@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(rows) = args.rows_each {
         give_rows(&mut config, rows as usize);
     }
-    let run = checked(config, args.zipf)?;
+    let run = checked(config, args.zipf, BATCHES)?;
     let devices = Devices::new(&run, &Cluster::Threads)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
     let measured =
@@ -74,8 +74,8 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The run of a step that is measured: one rank and SGD unless the config says otherwise, and a log of [`BATCHES`] batches.
-pub(super) fn checked(mut config: Config, zipf: f64) -> Result<Run> {
+/// The run of a step that is measured: one rank and SGD unless the config says otherwise, and a log of so many batches.
+pub(crate) fn checked(mut config: Config, zipf: f64, batches: u64) -> Result<Run> {
     // One process with all of the machine's cores is what peers are compared with.
     config.topology.hosts.get_or_insert(1);
     config.topology.ranks_per_host.get_or_insert(1);
@@ -83,7 +83,7 @@ pub(super) fn checked(mut config: Config, zipf: f64) -> Result<Run> {
     config.optimizer.tables.get_or_insert(SGD);
     let batch = *config.train.batch.get_or_insert(2048);
     config.data.synthetic = Some(Synthetic {
-        samples: BATCHES.saturating_mul(batch as u64),
+        samples: batches.saturating_mul(batch as u64),
         eval_samples: 0,
         zipf,
         ..config.data.synthetic.unwrap_or_default()
@@ -100,23 +100,40 @@ fn give_rows(config: &mut Config, rows: usize) {
 
 /// How much is measured.
 #[derive(Clone, Copy)]
-struct Effort {
+pub(crate) struct Effort {
     /// Steps before the clock starts.
-    warm_up: u64,
+    pub(crate) warm_up: u64,
     /// Steps that are timed, of each round.
-    steps: u64,
+    pub(crate) steps: u64,
     /// Whether all parameters are hashed in the end.
-    digest: bool,
+    pub(crate) digest: bool,
 }
 
 /// What one rank measured.
-struct OfRank {
+pub(crate) struct OfRank {
     /// Seconds of a step: of each one, or on a GPU the mean of each round.
-    times: Vec<f64>,
-    phases: Vec<PhaseTime>,
+    pub(crate) times: Vec<f64>,
+    /// Time of each phase, over all steps.
+    pub(crate) phases: Vec<PhaseTime>,
     /// Steps that the times of phases cover.
-    steps: u64,
+    pub(crate) steps: u64,
     digest: Option<String>,
+}
+
+/// Trains the steps of a run on all of its ranks, and gives what the first of them measured.
+pub(crate) fn measure(run: &Run, devices: &Devices, effort: Effort) -> Result<OfRank> {
+    let batches = batches(run)?;
+    let measured = collectives::launch(
+        run.topology(),
+        &collectives::Options::default(),
+        |rank| devices.of(rank),
+        |world| {
+            let device = world.device().clone();
+            device.enter(|| time_steps(run, &world, batches.clone(), effort))
+        },
+    )
+    .map_err(anyhow::Error::new)?;
+    measured.into_iter().next().context("a topology has ranks")
 }
 
 /// Times of steps and of their phases on rank 0.
@@ -137,19 +154,7 @@ struct Measured<'a> {
 impl<'a> Measured<'a> {
     /// Runs the steps that warm up, and then those that are timed.
     fn new(run: &'a Run, devices: &'a Devices, effort: Effort) -> Result<Self> {
-        let batches = batches(run)?;
-        let measured = collectives::launch(
-            run.topology(),
-            &collectives::Options::default(),
-            |rank| devices.of(rank),
-            |world| {
-                let device = world.device().clone();
-                device.enter(|| time_steps(run, &world, batches.clone(), effort))
-            },
-        )
-        .map_err(anyhow::Error::new)?;
-        let first = measured.into_iter().next().context("a topology has ranks")?;
-        let OfRank { mut times, phases, steps: timed_steps, digest } = first;
+        let OfRank { mut times, phases, steps: timed_steps, digest } = measure(run, devices, effort)?;
         // The first step also pays for the prologue.
         if times.len() > 1 && !devices.are_gpus() {
             times.remove(0);
@@ -336,7 +341,7 @@ pub(super) fn batches(run: &Run) -> Result<Vec<Batch>> {
     };
     let log = SyntheticLog::new(settings, model.features(), model.dense_features(), Split::Train)?;
     let size = run.batch as u64;
-    let drawn = (0..BATCHES).map(|i| {
+    let drawn = (0..run.batches().per_epoch()).map(|i| {
         let mut batch = Batch::default();
         log.fill(i * size..(i + 1) * size, &mut batch);
         batch

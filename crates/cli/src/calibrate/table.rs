@@ -30,25 +30,28 @@ pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
 
 /// Machine rates and compared steps as text.
 pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
-    let MachineRates { ranks_per_machine, cores, threads, precision, overlap, stretch, about, .. } =
+    let MachineRates { ranks_per_machine, cores, threads, precision, gpu, overlap, stretch, about, .. } =
         &file.measured;
     let in_precision = match precision {
         Precision::F32 => String::new(),
         other => format!(", products in {other}"),
     };
-    let mut text = format!(
-        "{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores{in_precision}\n",
-        file.name
-    );
-    let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of a core at work");
+    let (shared, worker) = match gpu {
+        Some(gpu) => (format!("one rank on {gpu}"), "a GPU"),
+        None => (format!("{ranks_per_machine} ranks × {threads} threads share {cores} cores"), "a core"),
+    };
+    let mut text = format!("{}: {shared}{in_precision}\n", file.name);
+    let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of {worker} at work");
     let head = ["class", "overhead", "FLOP/s", "B/s", "items/s", "worst error"];
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(file.measured.operations.iter().map(operation));
     text += &columns(&rows);
-    text += "\nCollectives: time = latency + size / bandwidth\n";
-    let mut rows = vec![["collective", "group", "latency", "B/s"].map(String::from).to_vec()];
-    rows.extend(file.measured.links.iter().map(link));
-    text += &columns(&rows);
+    if !file.measured.links.is_empty() {
+        text += "\nCollectives: time = latency + size / bandwidth\n";
+        let mut rows = vec![["collective", "group", "latency", "B/s"].map(String::from).to_vec()];
+        rows.extend(file.measured.links.iter().map(link));
+        text += &columns(&rows);
+    }
     let _ = writeln!(
         text,
         "\nWhole steps: {:.0} % of what computation could hide is hidden, and a step takes {stretch:.3} times its phases",

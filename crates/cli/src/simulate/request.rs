@@ -14,6 +14,7 @@ use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::Trained;
 use planning::workload::{Job, Layered, TaskKind};
+use spec::device::DeviceChoice;
 use spec::run::{AllReduce, Run};
 use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
@@ -171,10 +172,15 @@ impl Request {
         let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
         // What was measured is what the trainer does, unless another algorithm is asked for.
         let by_name = Trained::named(&self.model).is_ok();
-        let (run, kind) = match by_name && self.all_reduce.is_none() {
-            true => self.run(&model.clone().with_all_reduce(AllReduce::default()), &system, task)?,
-            false => self.run(model, &system, task)?,
-        };
+        let mut model = model.clone();
+        if by_name && self.all_reduce.is_none() {
+            model = model.with_all_reduce(AllReduce::default());
+        }
+        if by_name && file.measured.gpu.is_some() {
+            model = model.computed_on(DeviceChoice::Cuda(None), file.measured.precision);
+        }
+        let (run, kind) = self.run(&model, &system, task)?;
+        file.measured.check_device(run.device).with_context(|| self.system.clone())?;
         file.measured.check_precision(&run.precision).with_context(|| self.system.clone())?;
         let schedule = run.schedule(schedule_task(kind));
         let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)

@@ -242,7 +242,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 fn gradient_one(cpu: &Cpu, shape: LinearShape, x: &[f32], dy: &[f32], dw: &mut [f32]) {
     let LinearShape { rows, inputs, .. } = shape;
     let dw = Shared::new(&mut dw[..inputs]);
-    cpu.divide(inputs, (GRAIN / rows.max(1)).next_multiple_of(16), &|_, columns| {
+    cpu.divide(inputs, GRAIN.div_ceil(rows.max(1)).next_multiple_of(16), &|_, columns| {
         // SAFETY: pieces do not overlap.
         let dw = unsafe { dw.piece(columns.clone()) };
         dw.fill(0.0);

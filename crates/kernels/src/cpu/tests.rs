@@ -77,3 +77,29 @@ fn avx2_agrees_with_the_reference() {
         assert!((got - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
     }
 }
+
+/// A batch may be larger than the work that is worth a thread.
+#[test]
+fn one_output_has_gradients_of_any_number_of_rows() {
+    let shape = LinearShape { rows: (16 << 10) + 1, inputs: 3, outputs: 1 };
+    let run = |device: &Device| {
+        let ones = |len: usize| Buffer::from_slice(device, &vec![1.0f32; len]).unwrap();
+        let (x, w, dy, mut dw) = (ones(3 * shape.rows), ones(3), ones(shape.rows), ones(3));
+        let (at, gradients) = (LinearAt { weight: 0, bias: None }, std::slice::from_mut(&mut dw));
+        let (x, parameters, dy) = (&x, &w, &dy);
+        device
+            .linear_backward(LinearBackward {
+                shape,
+                x,
+                parameters,
+                at,
+                packed: None,
+                dy,
+                dx: None,
+                gradients,
+            })
+            .unwrap();
+        dw.to_vec().unwrap()
+    };
+    assert_eq!(run(&Device::cpu(2).unwrap()), vec![shape.rows as f32; 3]);
+}

@@ -5,7 +5,7 @@ use super::arrays::Scratch;
 use super::memory::Pointer;
 use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::peak::{Stream, Touch};
-use crate::{Buffer, Device, KernelError, LinearShape, Stopwatch};
+use crate::{Buffer, Device, KernelError, LinearShape, Stopwatch, Stored};
 use spec::precision::Precision;
 use spec::random::RandomSequence;
 use std::time::Duration;
@@ -26,14 +26,15 @@ impl Cuda {
     }
 }
 
-/// Operands of a bare product: both have their sums' terms contiguous, as tensor cores read them fastest.
+/// Operands of a bare product: both have their sums' terms contiguous, as tensor cores read them fastest. In bf16 rows begin at
+/// multiples of 16 bytes, and the result is bf16 too, as between the layers of a step.
 #[derive(Debug)]
 pub(crate) struct CardProduct {
     cuda: Cuda,
     shape: LinearShape,
     x: Operand,
     w: Operand,
-    y: Buffer<f32>,
+    y: Operand,
 }
 
 /// Numbers in the form in which products read them.
@@ -65,13 +66,18 @@ impl Operand {
     }
 }
 
+/// Elements from row to row, of rows of `width`.
+fn stride(cuda: &Cuda, width: usize) -> usize {
+    if cuda.precision() == Precision::Bf16 { Stored::stride(width) } else { width }
+}
+
 impl CardProduct {
     pub(crate) fn new(cuda: &Cuda, shape: LinearShape) -> Result<Self, KernelError> {
         let LinearShape { rows, inputs, outputs } = shape;
         Ok(Self {
-            x: Operand::random(cuda, rows * inputs, 1)?,
-            w: Operand::random(cuda, inputs * outputs, u64::MAX / 2)?,
-            y: Buffer::zeroed(&Device::Cuda(cuda.clone()), rows * outputs)?,
+            x: Operand::random(cuda, rows * stride(cuda, inputs), 1)?,
+            w: Operand::random(cuda, outputs * stride(cuda, inputs), u64::MAX / 2)?,
+            y: Operand::random(cuda, rows * stride(cuda, outputs), u64::MAX / 4)?,
             cuda: cuda.clone(),
             shape,
         })
@@ -80,15 +86,16 @@ impl CardProduct {
     /// Puts the product into the queue: `y = x·wᵀ`, where rows are contiguous.
     pub(crate) fn run(&mut self) -> Result<(), KernelError> {
         let LinearShape { rows, inputs, outputs } = self.shape;
-        let (a, b, d) = (self.w.address(), self.x.address(), self.y.card_address());
+        let (a, b, d) = (self.w.address(), self.x.address(), self.y.address());
+        let (from, to) = (stride(&self.cuda, inputs), stride(&self.cuda, outputs));
         // Columns are contiguous for cuBLASLt: there the output is outputs × rows.
         let product = Product {
             precision: self.cuda.precision(),
             transposed: [true, false],
             sizes: [outputs, rows, inputs],
-            strides: [inputs, inputs, outputs],
+            strides: [from, from, to],
             alignments: [a, b, d].map(alignment),
-            output: Form::F32,
+            output: if matches!(self.y, Operand::Half(_)) { Form::Bf16 } else { Form::F32 },
             epilogue: Epilogue::None,
             add: false,
         };
@@ -146,7 +153,7 @@ impl CardPeaks {
         let count = (ROUND / (dim * size_of::<f32>())).clamp(1, rows);
         self.rounds += 1;
         let numbers = RandomSequence::new(self.rounds, "peak.rows");
-        let key = |i: usize| (u128::from(numbers.bits(i as u64)) * rows as u128 >> 64) as u64;
+        let key = |i: usize| ((u128::from(numbers.bits(i as u64)) * rows as u128) >> 64) as u64;
         let keys: Vec<u64> = (0..count).map(key).collect();
         let keys = Buffer::from_slice(&Device::Cuda(self.cuda.clone()), &keys)?;
         let base = self.memory.card_address().0;

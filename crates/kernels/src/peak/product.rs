@@ -56,8 +56,8 @@ impl BareProduct {
     /// Bytes that the operands and the result of a product take.
     pub fn bytes(precision: Precision, on_gpu: bool, shape: LinearShape) -> usize {
         let LinearShape { rows, inputs, outputs } = shape;
-        let operand = if on_gpu && precision == Precision::Bf16 { 2 } else { 4 };
-        operand * (rows * inputs + inputs * outputs) + 4 * rows * outputs
+        let number = if on_gpu && precision == Precision::Bf16 { 2 } else { 4 };
+        number * (rows * inputs + inputs * outputs + rows * outputs)
     }
 
     /// Computes the product, or puts it into the device's queue.

@@ -41,6 +41,7 @@ fn calibration(schedule: &Schedule) -> MachineRates {
         transport: Transport::Mpi,
         threads: 1,
         precision: Default::default(),
+        gpu: None,
         ranks_per_machine: 1,
         cores: 1,
         overlap: 0.0,
@@ -165,4 +166,32 @@ fn groups_are_spans() {
     );
     let some = priced(2).unwrap_err().to_string();
     assert!(some.contains("tower groups of 2 of 4 hosts were not measured"), "{some}");
+}
+
+/// A GPU prepares the next batch on a queue of its own, and the host reads it: neither takes time from a step, unless it is longer.
+#[test]
+fn a_gpu_prepares_batches_beside_the_step() {
+    let (schedule, sizes) = step(&run(|config| {
+        (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(1));
+    }));
+    let mut rates = calibration(&schedule);
+    rates.operations.push(OperationModel::new(Class::ReadAhead, 1.0));
+    let collectives =
+        schedule.phases().iter().filter(|phase| matches!(phase.work, Work::Collective(_))).count();
+    let computed = 1e-3 * (schedule.phases().len() - collectives) as f64;
+    let is_beside = |phase: &&spec::schedule::Phase| phase.ahead && matches!(phase.work, Work::Compute(_));
+    let beside = 1e-3 * schedule.phases().iter().filter(is_beside).count() as f64;
+    let on_cpu = price(&rates, &schedule, &sizes).unwrap();
+    assert!(near(on_cpu.serial_s, computed) && near(on_cpu.cores_s, computed + 1.0), "{on_cpu:?}");
+    rates.gpu = Some("a GPU".into());
+    let on_gpu = price(&rates, &schedule, &sizes).unwrap();
+    assert!(
+        near(on_gpu.serial_s, computed - beside) && near(on_gpu.cores_s, computed - beside),
+        "{on_gpu:?}"
+    );
+    assert_eq!(on_gpu.seconds.len(), schedule.phases().len());
+    for rate in &mut rates.operations {
+        rate.overhead_s = if rate.class == Class::ReadBatch { 0.5 } else { rate.overhead_s };
+    }
+    assert!(near(step_s(&rates, &schedule, &sizes).unwrap(), 0.5 + beside - 1e-3));
 }

@@ -18,6 +18,7 @@ fn a_measurement_goes_on_where_it_was() {
         transport: Transport::InProcess,
         threads: 1,
         precision: Default::default(),
+        gpu: None,
         ranks_per_machine: 4,
         cores: 4,
         overlap: 0.0,

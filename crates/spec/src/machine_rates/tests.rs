@@ -18,6 +18,7 @@ fn calibration() -> MachineRates {
         transport: Transport::InProcess,
         threads: 1,
         precision: Default::default(),
+        gpu: None,
         ranks_per_machine: 4,
         cores: 2,
         overlap: 0.25,
@@ -113,4 +114,31 @@ fn what_cannot_have_been_measured_is_refused() {
     assert_eq!(twice, "the rate of top-forward is given twice");
     let twice = refused(&|c| c.links.push(c.links[0]));
     assert_eq!(twice, "the line of all-to-all over world is given twice");
+}
+
+/// A file says on which GPU it was measured, unless that is none, and prices no run on a CPU then.
+#[test]
+fn rates_are_of_one_kind_of_device() {
+    assert!(!serde_json::to_string(&calibration()).unwrap().contains("gpu"));
+    let rates = MachineRates { gpu: Some("NVIDIA H200".into()), ..calibration() };
+    let text = serde_json::to_string(&rates).unwrap();
+    assert!(text.contains(r#""gpu":"NVIDIA H200""#), "{text}");
+    assert_eq!(serde_json::from_str::<MachineRates>(&text).unwrap(), rates);
+    for device in [DeviceChoice::Cuda(None), DeviceChoice::Cuda(Some(1)), DeviceChoice::Auto] {
+        rates.check_device(device).unwrap();
+    }
+    let refused = rates.check_device(DeviceChoice::Cpu).unwrap_err().to_string();
+    assert!(
+        refused.starts_with(
+            "rates were measured on NVIDIA H200, but the run computes on cpu; choose --device cuda"
+        ),
+        "{refused}"
+    );
+    calibration().check_device(DeviceChoice::Cpu).unwrap();
+    calibration().check_device(DeviceChoice::Auto).unwrap();
+    let refused = calibration().check_device(DeviceChoice::Cuda(None)).unwrap_err().to_string();
+    assert!(
+        refused.contains("choose --device cpu for the run, or run `campanile calibrate --device cuda`"),
+        "{refused}"
+    );
 }

@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::run::cluster::{Cluster, threads};
+use crate::run::devices::Devices;
 use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
 use crate::samples::logs::{Logs, SharedLogs};
@@ -17,7 +18,6 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use data::Split;
 use kernels::Device;
-use spec::device::DeviceChoice;
 use spec::pace::{Pace, Seconds};
 use spec::run::{Run, RunError};
 use spec::schedule::{PhaseId, Slot, Task, Work};
@@ -29,11 +29,13 @@ const WARM_UP: u64 = 2;
 /// Measures what each computation of a step of `run` takes, as the median of `steps` real steps. Ranks take turns, so
 /// that each computes alone.
 ///
-/// Only the first `ranks` ranks are measured; the others compute nothing, and are given the times of these, in turns.
+/// Only the first `ranks` ranks are measured; the others compute nothing, and are given the times of these, in turns. Ranks on GPUs are
+/// all measured, each phase by events on its device; a paced run of the same device and precision has the same phases.
 pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace, Error> {
     let cluster = &Cluster::Threads;
-    if run.device != DeviceChoice::Cpu {
-        let problem = "times are measured on the CPU only; leave it out, or use `campanile bench step` for times on a GPU";
+    let devices = Devices::new(run, cluster)?;
+    if devices.are_gpus() && ranks < run.topology().ranks() {
+        let problem = "all ranks on GPUs are measured; leave out --measured-ranks, or use --device cpu";
         return Err(RunError::new("train.device (--device)", problem).into());
     }
     // Ranks that compute nothing hold no tables.
@@ -43,7 +45,7 @@ pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace,
     let measured = on_ranks(
         run,
         cluster,
-        |rank| if rank < ranks { Device::cpu(threads) } else { Ok(Device::Idle) },
+        |rank| if rank < ranks { devices.of(rank) } else { Ok(Device::Idle) },
         |world| measure_rank(run, &world, shared.source(Split::Train)?, steps.max(1)),
     )?;
     let (names, seconds) = measured.into_iter().next().ok_or(Error::NoRank)?;

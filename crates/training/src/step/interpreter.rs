@@ -63,8 +63,9 @@ impl Execution {
 
     /// The execution with ranks that compute one after the other.
     pub(crate) fn in_turns(self) -> Self {
-        let taken = vec![Vec::new(); self.labels.len()];
-        Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
+        let (label, taken) = (Label::from("turn"), vec![Vec::new(); self.labels.len()]);
+        let watches = self.labels.iter().map(|_| None).collect();
+        Self { pacing: Pacing::InTurns { label, taken, watches }, ..self }
     }
 
     /// Times of each phase when measured alone; empty unless ranks took turns.
@@ -166,7 +167,7 @@ impl Execution {
             let device = self.queues.device(phase);
             match &self.schedule.phases()[phase].work {
                 Work::Compute(operation) => {
-                    self.pacing.carry_out(communicators.world(), phase, began, || {
+                    self.pacing.carry_out(communicators.world(), device, phase, began, || {
                         rank.compute(device, operation, batch, next.clone())
                     })?;
                     let reads_back = *operation == Operation::ReadBack;

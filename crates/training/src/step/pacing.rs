@@ -2,6 +2,7 @@
 
 use crate::Error;
 use collectives::{Communicator, Label};
+use kernels::{Device, Stopwatch};
 use std::time::{Duration, Instant};
 
 /// Pacing of the computations of a step.
@@ -17,14 +18,17 @@ pub(crate) enum Pacing {
         label: Label,
         /// Measured times of each phase, in seconds.
         taken: Vec<Vec<f64>>,
+        /// Stopwatch of each phase, once it has been carried out.
+        watches: Vec<Option<Stopwatch>>,
     },
 }
 
 impl Pacing {
-    /// Carries out the computation `work` of a phase that began at `began`.
+    /// Carries out the computation `work` of a phase that began at `began`, on the queue of `device`.
     pub(crate) fn carry_out(
         &mut self,
         world: &Communicator,
+        device: &Device,
         phase: usize,
         began: Instant,
         work: impl FnOnce() -> Result<(), Error>,
@@ -35,14 +39,14 @@ impl Pacing {
                 work()?;
                 rest_until(world, began + times[phase])
             }
-            Pacing::InTurns { label, taken } => {
+            Pacing::InTurns { label, taken, watches } => {
                 for _ in 0..world.rank() {
                     world.barrier(label)?;
                 }
-                let began = Instant::now();
-                work()?;
+                let watch = watches[phase].get_or_insert_with(|| Stopwatch::new(device));
+                watch.lap(work)?;
                 world.device().synchronise()?;
-                taken[phase].push(began.elapsed().as_secs_f64());
+                taken[phase].extend(watch.read()?);
                 for _ in world.rank()..world.size() {
                     world.barrier(label)?;
                 }

@@ -6,8 +6,12 @@ use crate::bench::target::{Target, percent, speed, time, unit};
 use crate::text::columns;
 use anyhow::{Result, ensure};
 use kernels::peak::{BareProduct, products_of};
-use kernels::{Device, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape};
+use kernels::{
+    Buffer, Device, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear,
+    PackedLinear,
+};
 use serde_json::{Value, json};
+use spec::Activation;
 use spec::model::{Layers, LinearLayer};
 use spec::precision::Precision;
 use spec::run::Run;
@@ -137,6 +141,24 @@ fn product_gflops(device: &Device, shape: LinearShape, rounds: usize) -> Result<
     Ok(flops / seconds / 1e9)
 }
 
+/// Rows of small values as the device keeps them between layers: they are the result of a product.
+fn kept(device: &Device, rows: usize, width: usize) -> Result<Buffer<f32>> {
+    const TERMS: usize = 8;
+    let (x, w) = (filled(device, rows * TERMS)?, filled(device, TERMS * width)?);
+    let mut y = Buffer::new(device);
+    y.resize_rows(device.keeps(width), rows, width)?;
+    device.linear_forward(LinearForward {
+        shape: LinearShape { rows, inputs: TERMS, outputs: width },
+        x: &x,
+        parameters: &w,
+        at: LinearAt { weight: 0, bias: None },
+        packed: None,
+        activation: Activation::Identity,
+        y: &mut y,
+    })?;
+    Ok(y)
+}
+
 /// GFLOP/s of a layer.
 struct Measured {
     layer: LinearLayer,
@@ -151,11 +173,18 @@ impl Measured {
         let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
         let matrix = layer.inputs * layer.outputs;
         let at = LinearAt { weight: 0, bias: Some(matrix) };
-        let (x, w) = (filled(device, rows * layer.inputs)?, filled(device, matrix + layer.outputs)?);
-        let mut y = filled(device, rows * layer.outputs)?;
-        let dy = filled(device, rows * layer.outputs)?;
-        let mut dx = filled(device, rows * layer.inputs)?;
+        // Inputs of the first layer come as they are; all others are rows as the device keeps them.
+        let x = match layer.input_gradient {
+            true => kept(device, rows, layer.inputs)?,
+            false => filled(device, rows * layer.inputs)?,
+        };
+        let w = filled(device, matrix + layer.outputs)?;
+        let (mut y, mut dx) = (kept(device, rows, layer.outputs)?, kept(device, rows, layer.inputs)?);
+        let dy = kept(device, rows, layer.outputs)?;
         let mut gradient = filled(device, matrix + layer.outputs)?;
+        let mut packed = PackedLinear::new(device);
+        let backward = layer.input_gradient;
+        device.pack_linear(PackLinear { shape, parameters: &w, at, backward, packed: &mut packed })?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(device, rounds, || {
                 Ok(device.linear_forward(LinearForward {
@@ -163,7 +192,7 @@ impl Measured {
                     x: &x,
                     parameters: &w,
                     at,
-                    packed: None,
+                    packed: Some(&packed),
                     activation: layer.activation,
                     y: &mut y,
                 })?)
@@ -176,7 +205,7 @@ impl Measured {
                     x: &x,
                     parameters: &w,
                     at,
-                    packed: None,
+                    packed: Some(&packed),
                     dy: &dy,
                     dx,
                     gradients: std::slice::from_mut(&mut gradient),

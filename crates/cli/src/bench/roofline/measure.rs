@@ -8,7 +8,7 @@ use kernels::peak::{DeviceMemory, products_of};
 use kernels::{Device, KernelError};
 use spec::precision::Precision;
 use spec::run::Run;
-use spec::schedule::{Operation, Phase, Schedule, Task, Work};
+use spec::schedule::{Phase, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 use training::{Communicators, Devices, Execution, RankState, Source, Trace, TraceRow};
@@ -168,9 +168,9 @@ impl OneRank<'_> {
     }
 }
 
-/// Whether a phase of a device with queues runs beside the others, on the queue of inputs.
+/// Whether a phase of a device with queues runs beside the others, on the queue of inputs: it works on the next batch.
 fn is_beside(phase: &Phase) -> bool {
-    matches!(phase.work, Work::Compute(Operation::ReadBatch))
+    phase.ahead && matches!(phase.work, Work::Compute(_))
 }
 
 /// Precisions in which the step computes products.

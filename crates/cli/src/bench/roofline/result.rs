@@ -4,6 +4,7 @@ use super::measure::{Effort, Measured};
 use crate::folder::clock::rfc3339;
 use crate::text::median;
 use serde::Serialize;
+use spec::fuse::Fuse;
 use spec::machine_rates::{Amount, Class};
 use spec::model::{BlockName, Layers, LinearLayer};
 use spec::precision::Precision;
@@ -68,8 +69,8 @@ pub fn limit(run: &Run, schedule: &Schedule, operation: &Operation) -> Limit {
         | Class::LinearTowersBackward
         | Class::CrossTowersForward
         | Class::CrossTowersBackward => Limit::Products(precision(run, operation)),
-        Class::Lookup => Limit::Gather,
-        Class::UpdateTables => Limit::Update,
+        Class::Lookup | Class::LookupDot => Limit::Gather,
+        Class::UpdateTables | Class::DotUpdate => Limit::Update,
         _ => Limit::Stream,
     }
 }
@@ -92,7 +93,9 @@ fn sizes(run: &Run) -> BatchSizes {
 
 /// Bytes of a row of the tables: the mean over ids.
 pub fn row_bytes(run: &Run) -> usize {
-    let (schedule, sizes) = (run.schedule(Task::Train), sizes(run));
+    // A lookup of its own says it.
+    let unfused = Run { fuse: Fuse::Never, ..run.clone() };
+    let (schedule, sizes) = (unfused.schedule(Task::Train), sizes(run));
     let lookup = schedule.phases().iter().position(|phase| phase.work == Work::Compute(Operation::Lookup));
     // A float of a row is one addition.
     let floats = lookup.map(|lookup| Amount::of(&schedule, PhaseId(lookup), &sizes, 0));
@@ -206,7 +209,7 @@ pub struct PhaseShare {
     /// Share of the weights that belong to layers at least 256 wide, of phases that have layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wide_share: Option<f64>,
-    /// Whether the phase runs beside the others and is no part of the step's time: the copy of inputs to a GPU.
+    /// Whether the phase runs beside the others and is no part of the step's time: on a GPU, what is done for the next batch.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,
 }

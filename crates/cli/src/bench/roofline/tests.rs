@@ -2,13 +2,14 @@ use super::measure::{Effort, Measured, Peaks};
 use super::result::{About, Group, Limit, Roofline};
 use super::{html, step, table};
 use crate::args::RunArgs;
+use spec::machine_rates::Class;
 use spec::precision::Precision;
 use spec::run::Run;
-use spec::schedule::Task;
+use spec::schedule::{Task, Work};
 
 fn run(flags: &str) -> Run {
     let config = RunArgs::from_words(flags.split_whitespace()).unwrap().config().unwrap();
-    step::checked(config, 0.0).unwrap()
+    step::checked(config, 0.0, step::BATCHES).unwrap()
 }
 
 /// Three steps in which phase `i` takes `i + 1` milliseconds, in the median, and 1 ms passes between phases.
@@ -40,7 +41,7 @@ fn about(gpu: Option<&str>) -> About {
     About { preset: Some("mlperf".into()), zipf: 0.0, gpu: gpu.map(String::from) }
 }
 
-/// A GPU copies inputs while it computes: the copy is told, and is no part of the step.
+/// A GPU prepares the next batch while it computes: that is told, and is no part of the step.
 #[test]
 fn what_runs_beside_the_step_is_part_of_no_group() {
     let run = run(MLPERF);
@@ -142,4 +143,22 @@ fn the_page_and_the_table_show_every_phase() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(page.contains("products in f32: 200 G FLOP/s"), "the flat roof has a name");
+}
+
+/// Phases that are fused have the limit of the rows that they touch.
+#[test]
+fn fused_phases_are_held_against_rows() {
+    let (run, result) = roofline(&format!("{MLPERF} --device cuda --precision bf16"));
+    let of = |class: Class| {
+        let schedule = run.schedule(Task::Train);
+        let is = |phase: &&spec::schedule::Phase| match &phase.work {
+            Work::Compute(operation) => schedule.describe(operation).class == class,
+            Work::Collective(_) => false,
+        };
+        let name = schedule.phases().iter().find(is).unwrap_or_else(|| panic!("{class}")).name.clone();
+        result.phases.iter().find(|phase| phase.name == name).unwrap()
+    };
+    assert_eq!(of(Class::LookupDot).limit, Limit::Gather);
+    assert_eq!(of(Class::DotUpdate).limit, Limit::Update);
+    assert_eq!(result.row_bytes, 512);
 }
