@@ -56,12 +56,12 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
     Ok(())
 }
 
-fn map_of(layer: &ChainLayer, rows: usize) -> Map {
+pub(super) fn map_of(layer: &ChainLayer, rows: usize) -> Map {
     Map::new(layer.shape(rows), layer.parameters.card_address(), layer.at, layer.packed)
 }
 
 /// Where the sums of a bias go, where all samples are summed at once.
-fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<super::memory::Pointer> {
+pub(super) fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<super::memory::Pointer> {
     match (layer.at.bias, gradients) {
         (Some(bias), [gradient]) => Some(gradient.card_address().plus(bias * FLOAT)),
         _ => None,

@@ -42,7 +42,7 @@ impl Values {
     }
 
     /// Whether rows can be read 16 bytes at a time.
-    fn by_pieces(&self) -> bool {
+    pub(super) fn by_pieces(&self) -> bool {
         alignment(self.at) >= 16 && (self.stride() * self.form.bytes()).is_multiple_of(16)
     }
 }
@@ -190,22 +190,22 @@ pub(super) fn column_sums(
 }
 
 /// Sums of parts of the rows, first stage of a sum.
-struct Parts {
+pub(super) struct Parts {
     /// Number of rows of a part.
-    rows: usize,
-    count: usize,
-    at: Pointer,
+    pub(super) rows: usize,
+    pub(super) count: usize,
+    pub(super) at: Pointer,
 }
 
 impl Parts {
-    fn new(cuda: &Cuda, rows: usize, width: usize) -> Result<Self> {
+    pub(super) fn new(cuda: &Cuda, rows: usize, width: usize) -> Result<Self> {
         let of_part = rows.div_ceil(256).max(64);
         let count = rows.div_ceil(of_part);
         Ok(Self { rows: of_part, count, at: cuda.scratch(Scratch::Sums, count * width * FLOAT)? })
     }
 
     /// Second stage: the sum of all parts.
-    fn add(&self, cuda: &Cuda, width: usize, out: Pointer) -> Result {
+    pub(super) fn add(&self, cuda: &Cuda, width: usize, out: Pointer) -> Result {
         cuda.kernel("column_sums_of_parts")
             .block(1024)
             .grid(width.div_ceil(32))
