@@ -3,7 +3,7 @@
 use crate::control::Control;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use spec::run::Config;
+use spec::run::{AllReduce, Config};
 pub use spec::transport::Transport;
 use training::Cluster;
 
@@ -11,7 +11,9 @@ use training::Cluster;
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Hosts are to be assumed where nothing finds any.
-    #[error("--assume-hosts replaces the hosts that MPI finds, so it needs --transport mpi")]
+    #[error(
+        "--assume-hosts replaces the hosts that MPI finds, so it needs --transport mpi, or nccl in a process that mpirun started"
+    )]
     AssumedHosts,
     /// A build without MPI.
     #[error(
@@ -60,22 +62,33 @@ pub enum ClusterError {
     Failed(training::Error),
 }
 
-/// Joins the job of this process, if it is to be one of several. With `assume_hosts`, hosts are not compared with those that
-/// MPI finds.
+/// Variables by which launchers of MPI jobs tell a process its rank: those of Open MPI, of MPICH, and of what uses PMIx.
+const LAUNCHED: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// Joins the job of this process, if it is to be one of several. NCCL joins the processes of an MPI job, if a launcher started this
+/// one, and otherwise threads of this process. With `assume_hosts`, hosts are not compared with those that MPI finds.
 pub fn join(transport: Transport, assume_hosts: bool) -> Result<Cluster, ClusterError> {
+    let launched = LAUNCHED.iter().any(|name| std::env::var_os(name).is_some());
     match transport {
         Transport::InProcess if assume_hosts => Err(ClusterError::AssumedHosts),
         Transport::InProcess => Ok(Cluster::Threads),
+        Transport::Nccl if !launched && assume_hosts => Err(ClusterError::AssumedHosts),
+        Transport::Nccl if !launched => Ok(Cluster::NcclThreads),
         #[cfg(feature = "mpi")]
-        Transport::Mpi => {
+        Transport::Mpi | Transport::Nccl => {
             // A process that gets here is no watcher: `watch_if_asked` does not return in a watcher.
             let watch = collectives::watch_if_asked();
             let job = collectives::MpiJob::join(Some(&watch)).map_err(ClusterError::Join)?;
-            let options = collectives::MpiOptions { check_hosts: !assume_hosts, ..Default::default() };
+            let device_memory = match transport {
+                Transport::Nccl => collectives::DeviceMemory::Nccl,
+                _ => collectives::DeviceMemory::default(),
+            };
+            let options =
+                collectives::MpiOptions { check_hosts: !assume_hosts, device_memory, ..Default::default() };
             Ok(Cluster::Processes { job: job.into(), options })
         }
         #[cfg(not(feature = "mpi"))]
-        Transport::Mpi => Err(ClusterError::NoMpi),
+        Transport::Mpi | Transport::Nccl => Err(ClusterError::NoMpi),
     }
 }
 
@@ -94,25 +107,32 @@ pub fn mpi_library() -> Option<String> {
     None
 }
 
-/// Refuses a device that this machine does not have, or that lacks the precision, before logs are prepared for a run on it. `what`
-/// names the run in errors.
-pub(crate) fn check_device(config: &Config, what: &str) -> Result<(), crate::Error> {
+/// Refuses a device or a transport that this machine does not have, or that lacks the precision, before logs are prepared for a run
+/// on it. `what` names the run in errors.
+pub(crate) fn check_device(config: &Config, cluster: &Cluster, what: &str) -> Result<(), crate::Error> {
     let check = || {
         let (device, precision) = config.train.check_device()?;
-        training::resolve_device(device, &precision).map(drop)
+        training::check_transport(cluster, training::resolve_device(device, &precision)?)
     };
     check().map_err(|source| crate::Error::Run { what: what.to_owned(), source })
 }
 
+/// Refuses gradients that NCCL shall add up where it does not join the ranks, before logs are prepared.
+pub(crate) fn check_all_reduce(config: &Config, cluster: &Cluster, what: &str) -> Result<(), crate::Error> {
+    let Some(AllReduce::By(algorithm)) = config.train.all_reduce else { return Ok(()) };
+    training::check_all_reduce(cluster, algorithm)
+        .map_err(|source| crate::Error::Run { what: what.to_owned(), source })
+}
+
 /// Whether ranks are processes.
 pub fn is_distributed(cluster: &Cluster) -> bool {
-    !matches!(cluster, Cluster::Threads)
+    !cluster.is_one_process()
 }
 
 /// Completes what `config` says of the topology by what MPI finds.
 pub fn complete_topology(cluster: &Cluster, config: &mut Config) -> Result<(), ClusterError> {
     match cluster {
-        Cluster::Threads => {
+        Cluster::Threads | Cluster::NcclThreads => {
             let _ = config;
             Ok(())
         }
@@ -141,7 +161,7 @@ pub fn first_rank_first<T, E: From<collectives::CollectiveError>>(
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
     match cluster {
-        Cluster::Threads => work(),
+        Cluster::Threads | Cluster::NcclThreads => work(),
         #[cfg(feature = "mpi")]
         Cluster::Processes { job, .. } => job.first_rank_first(work),
     }
@@ -154,7 +174,7 @@ pub(crate) fn by_first_rank<T: Serialize + DeserializeOwned, E: From<ClusterErro
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
     match cluster {
-        Cluster::Threads => work(),
+        Cluster::Threads | Cluster::NcclThreads => work(),
         #[cfg(feature = "mpi")]
         Cluster::Processes { job, .. } if job.rank() == 0 => {
             let found = work()?;
@@ -173,7 +193,7 @@ pub(crate) fn by_first_rank<T: Serialize + DeserializeOwned, E: From<ClusterErro
 /// Waits until all ranks have come here.
 pub(crate) fn meet(cluster: &Cluster) -> Result<(), collectives::CollectiveError> {
     match cluster {
-        Cluster::Threads => Ok(()),
+        Cluster::Threads | Cluster::NcclThreads => Ok(()),
         #[cfg(feature = "mpi")]
         Cluster::Processes { job, .. } => job.meet(),
     }
@@ -187,7 +207,7 @@ pub(crate) fn control_of(cluster: &Cluster, control: &Control) -> Control {
 /// Lets all ranks compare what they were started with before they are launched: this program, and `identity`, line by line.
 pub fn agree_on(cluster: &mut Cluster, identity: &str) -> Result<(), ClusterError> {
     match cluster {
-        Cluster::Threads => {
+        Cluster::Threads | Cluster::NcclThreads => {
             let _ = identity;
         }
         #[cfg(feature = "mpi")]

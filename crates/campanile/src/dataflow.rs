@@ -47,6 +47,7 @@ pub fn of_run(run: &Run) -> String {
     };
     let all_reduce = match run.all_reduce {
         Algorithm::Direct => String::new(),
+        Algorithm::Nccl => "; nccl all-reduce, which may change the last bits from run to run".into(),
         algorithm => format!("; {algorithm} all-reduce"),
     };
     described(&run.dataflow) + &towers + &wire + &all_reduce

@@ -323,9 +323,10 @@ impl Training {
             BestSoFar::by(metric.clone())
                 .map_err(|source| Error::Run { what: self.described.clone(), source })?;
         }
+        cluster::check_all_reduce(&self.config, &self.cluster, &self.described)?;
         // A dry run may be made on another machine than the run.
         if self.compute == ComputeMode::Real && !self.dry {
-            cluster::check_device(&self.config, &self.described)?;
+            cluster::check_device(&self.config, &self.cluster, &self.described)?;
         }
         if self.compute == ComputeMode::Real {
             self.checkpoint_now_and_then();

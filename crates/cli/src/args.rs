@@ -77,8 +77,10 @@ pub struct RunArgs {
     pub all_to_all: Option<AllToAll>,
     /// How ranks sum the gradients of dense layers: direct (every rank sums one share, which all others send to it), ring
     /// (shares pass from rank to rank), recursive-doubling (inside hosts first, then hosts in pairs: the fewest messages),
-    /// two-level (inside hosts first, then directly: --ranks-per-host times fewer bytes between hosts than direct), or auto (by
-    /// the number of hosts and ranks and the size of the gradients alone). Sums differ in their last bits [default: direct]
+    /// two-level (inside hosts first, then directly: --ranks-per-host times fewer bytes between hosts than direct), auto (one of
+    /// these, by the number of hosts and ranks and the size of the gradients alone), or nccl (by ncclAllReduce, only with
+    /// --transport nccl: faster, but the order of sums, and so the last bits of a run, are up to NCCL). All but nccl add in a
+    /// fixed order and give the same bits in every run; between them, sums differ in their last bits [default: direct]
     #[arg(long, value_name = "HOW", help_heading = "Cluster")]
     pub all_reduce: Option<AllReduce>,
     /// Wire format, in which floats are sent between ranks: one for everything, or by what is sent, such as

@@ -10,7 +10,7 @@ mod table;
 use crate::bench::collectives::Rounds;
 use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
-use crate::cluster::{TransportArgs, agree_on, complete_topology};
+use crate::cluster::{TransportArgs, agree_on, complete_topology, without_nccl};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
@@ -106,6 +106,7 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    without_nccl(&args.transport, args.all_reduce)?;
     let mut cluster = args.transport.join()?;
     // The first rank writes for all.
     let out = args.out.as_deref().filter(|_| cluster.has_first_rank());

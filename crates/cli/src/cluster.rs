@@ -1,17 +1,18 @@
 //! Ranks of a command: `--transport`, and who reports a failure that all of them know.
 
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 pub use campanile::Transport;
 use campanile::cluster::{self, ClusterError};
 pub use campanile::cluster::{agree_on, complete_topology, report_once};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use spec::program::Algorithm;
 use std::time::Duration;
 use training::Cluster;
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct TransportArgs {
-    /// What connects the ranks: in-process (ranks are threads of this process) or mpi (each rank is a process that mpirun
-    /// started)
+    /// What connects the ranks: in-process (ranks are threads of this process), mpi (each rank is a process that mpirun started)
+    /// or nccl (NCCL moves memory between ranks with a GPU each, which are processes if mpirun started this one, and else threads)
     #[arg(long, value_name = "HOW", default_value = "in-process", help_heading = "Cluster")]
     #[arg(value_parser = transports())]
     pub transport: Transport,
@@ -25,6 +26,10 @@ fn transports() -> impl TypedValueParser<Value = Transport> {
     PossibleValuesParser::new([
         named(Transport::InProcess, "Ranks are threads of this process"),
         named(Transport::Mpi, "Ranks are the processes of an MPI job"),
+        named(
+            Transport::Nccl,
+            "NCCL moves memory between ranks with a GPU each: threads, or the processes of an MPI job",
+        ),
     ])
     .try_map(|text| text.parse::<Transport>().map_err(Error::msg))
 }
@@ -34,6 +39,19 @@ impl TransportArgs {
     pub fn join(&self) -> Result<Cluster> {
         Ok(cluster::join(self.transport, self.assume_hosts)?)
     }
+}
+
+/// Refuses NCCL for a command that measures ranks without GPUs.
+pub fn without_nccl(transport: &TransportArgs, all_reduce: Option<Algorithm>) -> Result<()> {
+    ensure!(
+        transport.transport != Transport::Nccl,
+        "--transport nccl joins ranks on GPUs, and this command measures ranks on CPUs; use in-process or mpi"
+    );
+    ensure!(
+        all_reduce != Some(Algorithm::Nccl),
+        "--all-reduce nccl needs ranks on GPUs, and this command measures ranks on CPUs; use another all-reduce, such as direct"
+    );
+    Ok(())
 }
 
 /// What `error` says of the ranks, if it is about them.

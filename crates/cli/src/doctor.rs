@@ -18,9 +18,9 @@ use std::fmt::Write;
   campanile doctor
   campanile doctor --json --require cuda")]
 pub struct Args {
-    /// Exit with an error unless this can be used: cuda (for --device cuda) or mpi (for --transport mpi); may be given several
-    /// times [default: none, the exit code is 0 whatever is missing]
-    #[arg(long, value_name = "cuda|mpi")]
+    /// Exit with an error unless this can be used: cuda (for --device cuda), mpi (for --transport mpi) or nccl (for --transport
+    /// nccl, on one machine); may be given several times [default: none, the exit code is 0 whatever is missing]
+    #[arg(long, value_name = "cuda|mpi|nccl")]
     require: Vec<Needed>,
     /// Print one JSON object
     #[arg(long)]
@@ -34,6 +34,8 @@ enum Needed {
     Cuda,
     /// MPI, for `--transport mpi`
     Mpi,
+    /// NCCL, for `--transport nccl`, with what `--device cuda` uses
+    Nccl,
 }
 
 /// Name of the processor, where the system tells it.
@@ -63,6 +65,7 @@ impl Report {
         let (name, problem) = match needed {
             Needed::Cuda => ("cuda", self.cuda.problem()),
             Needed::Mpi => ("mpi", self.mpi.problem()),
+            Needed::Nccl => ("nccl", self.cuda.problem().or_else(|| self.cuda.nccl_problem())),
         };
         match problem {
             Some(problem) => bail!("--require {name}: {problem}"),

@@ -220,3 +220,57 @@ fn a_step_is_measured_on_tables_of_any_size() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+#[test]
+fn nccl_is_refused_where_it_has_nothing_to_do() {
+    let (code, said) = refusal(&[&["train", "--transport", "nccl", "--device", "cpu"], SMALL].concat());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(
+            "--transport: nccl moves memory of GPUs, but the ranks compute on the CPU; use --device cuda"
+        ),
+        "{said}"
+    );
+    for transport in ["in-process", "nccl"] {
+        let asked = ["train", "--transport", transport, "--all-reduce", "nccl"];
+        let said = refusal(&[&asked[..], SMALL].concat()).1;
+        let expected = match transport {
+            "nccl" => "--transport: nccl moves memory of GPUs",
+            _ => {
+                "train.all_reduce (--all-reduce): nccl adds gradients only where NCCL joins the ranks; use --transport nccl"
+            }
+        };
+        assert!(said.contains(expected), "{said}");
+    }
+    for command in [&["bench", "collectives"][..], &["calibrate"]] {
+        let said = refusal(&[command, &["--transport", "nccl"]].concat()).1;
+        assert!(said.contains("--transport nccl joins ranks on GPUs, and this command measures"), "{said}");
+        let said = refusal(&[command, &["--all-reduce", "nccl"]].concat()).1;
+        assert!(said.contains("--all-reduce nccl needs ranks on GPUs"), "{said}");
+    }
+    let told = json(&["describe", "--all-reduce", "nccl", "--json"]);
+    assert_eq!(told["all_reduce"], "nccl");
+}
+
+#[test]
+fn nccl_can_be_asked_for() {
+    if !has_gpu() || json(&["doctor", "--json"])["cuda"]["nccl"]["found"] != true {
+        skipped("nccl", "this machine has no GPU, or no NCCL");
+        return;
+    }
+    let digest = |transport: &[&str]| {
+        let asked = [&["train", "--device", "cuda", "--json"], transport, SMALL].concat();
+        let told = json(&asked);
+        (told["parameters_sha256"].clone(), told["all_reduce"].clone())
+    };
+    // One rank sends nothing, so that all ways to send give the same bits.
+    let alone = digest(&[]);
+    assert_eq!(digest(&["--transport", "nccl"]), alone);
+    let (sha256, all_reduce) = digest(&["--transport", "nccl", "--all-reduce", "nccl"]);
+    assert_eq!((sha256, all_reduce), (alone.0, "nccl".into()));
+    let said = refusal(
+        &[&["train", "--device", "cuda:0", "--transport", "nccl", "--ranks-per-host", "2"], SMALL].concat(),
+    )
+    .1;
+    assert!(said.contains("ranks 0 and 1 both use GPU 0"), "{said}");
+}

@@ -4,7 +4,7 @@
 use crate::operation::{Membership, Setup, Spans, Stage, lay_out};
 use crate::progress::{Endpoint, Names, State};
 use crate::sync::lock;
-use crate::transport::{GroupId, Span};
+use crate::transport::{ConnectRequest, GroupId, Span};
 use crate::{CollectiveError, Label, Output, Pending, SentBytes};
 use kernels::{Buffer, Bytes, Device, Element};
 use spec::topology::Topology;
@@ -244,6 +244,16 @@ impl Communicator {
             spans.from.resize(self.size(), Span::default());
             Ok(if self.size() == 1 { Setup::done(send, recv) } else { Setup::exchange(send, recv) })
         })
+    }
+
+    /// Makes what the transport needs for exchanges of device memory in this group, so that the first of them takes no longer than
+    /// the others. All members call it, if any does.
+    pub fn connect(&self, label: &Label) -> Result {
+        let (group, me, size) = (self.group.group, self.rank(), self.size());
+        match size {
+            1 => Ok(()),
+            _ => self.endpoint.mover.connect(ConnectRequest { device: &self.device, group, me, size, label }),
+        }
     }
 
     /// Divides the group into new groups, as `MPI_Comm_split` does: members that pass the same `color` form a group,

@@ -1,6 +1,6 @@
 //! Errors of collectives and of launching ranks.
 
-use crate::{Failure, Label};
+use crate::{CollectiveStatus, Failure, Label};
 use kernels::KernelError;
 use spec::topology::Topology;
 use std::fmt;
@@ -184,6 +184,32 @@ pub enum CollectiveError {
     UnevenHosts {
         /// Lowest rank that shares memory with a rank, for each rank in order.
         lowest: Vec<usize>,
+    },
+    /// The GPU of a rank waited for other ranks longer than [`Options::wait_limit`](crate::Options::wait_limit).
+    #[error(
+        "rank {rank}: NCCL has waited for other ranks for {limit:.1?}, the limit{}; a rank does not take part",
+        .last.as_ref().map_or(String::new(), |last| format!(", in {last} or before"))
+    )]
+    DeviceWaitLimit {
+        /// World rank of the rank that waited.
+        rank: usize,
+        /// Collective that the rank had started last.
+        last: Option<Box<CollectiveStatus>>,
+        /// Longest time that a rank may wait.
+        limit: Duration,
+    },
+    /// Two ranks use one GPU, which NCCL does not allow.
+    #[error(
+        "ranks {first} and {second} both use GPU {gpu} of their host, but NCCL needs a GPU for each rank; start at most as many ranks \
+         on a host as it has GPUs, or use --transport in-process or mpi, with which ranks may share a GPU"
+    )]
+    SharedGpu {
+        /// World rank of the first rank on the GPU.
+        first: usize,
+        /// World rank of another rank on the GPU.
+        second: usize,
+        /// Number of the GPU on its host.
+        gpu: usize,
     },
     /// An error that a rank in another process reported.
     #[error("{message}")]

@@ -3,8 +3,9 @@
 use crate::progress::Endpoint;
 use crate::transport::Transport;
 use crate::transport::in_process::{InProcess, World};
+use crate::transport::nccl::{Fabric, NcclMover, Seat};
 use crate::{CollectiveError, Communicator, ExternalError, Failure, Label};
-use kernels::{Device, KernelError};
+use kernels::{Device, KernelError, Nccl};
 use spec::topology::Topology;
 use std::any::Any;
 use std::error::Error;
@@ -46,6 +47,27 @@ where
     launch_over(topology, options, devices, body, Transport::of)
 }
 
+/// Launches ranks as [`launch`] does, each on a GPU of its own, between which NCCL moves memory and adds what is left to it.
+/// Fails at once where NCCL is missing.
+pub fn launch_over_nccl<R, E>(
+    topology: Topology,
+    options: &Options,
+    devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+    body: impl Fn(Communicator) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, Failure>
+where
+    R: Send,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    let nccl = Nccl::load().map_err(|error| Failure { cause: error.into(), ranks: Vec::new() })?;
+    let fabric: Arc<dyn Fabric> = Arc::new(nccl);
+    launch_over(topology, options, devices, body, |transport| {
+        let seat = Seat { rank: transport.rank(), ranks: topology.ranks(), wait_limit: options.wait_limit };
+        let mover = NcclMover::new(transport.clone(), transport.clone(), fabric.clone(), seat);
+        Transport { control: transport.clone(), mover: Arc::new(mover) }
+    })
+}
+
 /// Launches ranks as [`launch`] does, over the transport that `connect` makes of the one between threads.
 pub(crate) fn launch_over<R, E>(
     topology: Topology,
@@ -61,10 +83,13 @@ where
     let world = Arc::new(World::new(topology));
     let run = |rank: usize| {
         let transport = Arc::new(InProcess::new(world.clone(), rank, options.wait_limit));
+        // Kept until the cause of a failure is known to all: other ranks may notice when this one lets go of its transport.
+        let mut kept = None;
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
             let connection = connect(&transport);
             let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
+            kept = Some(endpoint.clone());
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;

@@ -28,7 +28,8 @@
 //! A failure of one rank ends all ranks: an error, a panic, calls that do not match, a wait beyond its limit.
 //! [`Failure`] names the cause and what every rank was doing.
 //!
-//! With the cargo feature `mpi`, `MpiJob::launch` runs the same body on ranks that are processes under `mpirun`.
+//! With the cargo feature `mpi`, `MpiJob::launch` runs the same body on ranks that are processes under `mpirun`. Between ranks with
+//! a GPU each, NCCL moves device memory: [`launch_over_nccl`], or `DeviceMemory::Nccl` under MPI.
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
@@ -49,6 +50,7 @@ mod launch;
 mod meter;
 #[cfg(feature = "mpi")]
 mod mpi_job;
+mod nccl_trial;
 mod operation;
 mod pending;
 mod prepared;
@@ -64,10 +66,11 @@ pub use emulation::EmulatedAllReduce;
 pub use error::{Call, CollectiveError, ExternalError, Remote};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
-pub use launch::{Options, launch};
+pub use launch::{Options, launch, launch_over_nccl};
 pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
 pub use mpi_job::{DeviceMemory, MpiJob, MpiOptions, mpi_library_version};
+pub use nccl_trial::try_nccl;
 pub use pending::{Completion, Output, Pending};
 pub use prepared::{Lossy, Prepared};
 pub use reductions::Vectors;

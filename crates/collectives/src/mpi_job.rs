@@ -2,11 +2,12 @@
 
 use crate::launch::{failed, panic_message};
 use crate::progress::Endpoint;
-use crate::transport::Transport;
 use crate::transport::mpi::{Joined, Mpi, Started, Watch};
+use crate::transport::nccl::{NcclMover, Seat};
 use crate::transport::staged::{Route, Staged};
+use crate::transport::{Mover, Transport};
 use crate::{CollectiveError, Communicator, Failure, Options};
-use kernels::{Bytes, Device, KernelError};
+use kernels::{Bytes, Device, KernelError, Nccl};
 use spec::topology::Topology;
 use std::error::Error;
 use std::fmt;
@@ -25,11 +26,11 @@ pub struct MpiOptions {
     /// Text that must be the same on all ranks, besides the topology and the version of this crate: for example the
     /// configuration and the version of the program, one item per line. An error shows the lines that differ.
     pub identity: String,
-    /// How memory of GPUs reaches other ranks. Default: staged.
+    /// What moves memory of GPUs between ranks. Default: staged.
     pub device_memory: DeviceMemory,
 }
 
-/// How MPI moves memory of GPUs.
+/// What moves memory of GPUs between the ranks of an MPI job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceMemory {
     /// Through page-locked memory of the host, with any MPI library.
@@ -37,6 +38,8 @@ pub enum DeviceMemory {
     Staged,
     /// By MPI itself, which must be built with CUDA: other MPI libraries crash when they read the address of a GPU.
     Direct,
+    /// By NCCL, between ranks with a GPU each. MPI moves host memory, and what ranks need to find each other.
+    Nccl,
 }
 
 impl Default for MpiOptions {
@@ -158,10 +161,14 @@ impl MpiJob {
         let started = self.0.launch(topology, options.wait_limit, mpi);
         let started = started.map_err(|cause| Failure { cause, ranks: Vec::new() })?;
         let (rank, Started { transport, .. }) = (self.rank(), &started);
+        // Kept until the cause of a failure is known to all: other ranks may notice when this one lets go of its transport.
+        let mut kept = None;
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = device(rank)?;
-            let connection = connection(transport, &device, mpi.device_memory);
+            let seat = Seat { rank, ranks: topology.ranks(), wait_limit: options.wait_limit };
+            let connection = connection(transport, &device, mpi.device_memory, seat)?;
             let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
+            kept = Some(endpoint.clone());
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;
@@ -176,21 +183,31 @@ impl MpiJob {
                 Err(transport.fail(|host, phase| CollectiveError::Panicked { rank, host, phase, message }))
             }
         };
+        drop(kept);
         self.0.close(started, outcome.is_ok());
         outcome
     }
 }
 
 /// Transport of a rank on this device.
-fn connection(mpi: &Arc<Mpi>, device: &Device, device_memory: DeviceMemory) -> Transport {
+fn connection(
+    mpi: &Arc<Mpi>,
+    device: &Device,
+    device_memory: DeviceMemory,
+    seat: Seat,
+) -> Result<Transport, KernelError> {
     if Bytes::new(device.for_exchange()).is_on_host() {
-        return Transport::of(mpi);
+        return Ok(Transport::of(mpi));
     }
-    let route = match device_memory {
-        DeviceMemory::Staged => Route::Staged,
-        DeviceMemory::Direct => Route::Direct,
+    let staged = |route| -> Arc<dyn Mover> { Arc::new(Staged::new(mpi.clone(), mpi.clone(), route)) };
+    let mover = match device_memory {
+        DeviceMemory::Staged => staged(Route::Staged),
+        DeviceMemory::Direct => staged(Route::Direct),
+        DeviceMemory::Nccl => {
+            Arc::new(NcclMover::new(mpi.clone(), mpi.clone(), Arc::new(Nccl::load()?), seat))
+        }
     };
-    Transport { control: mpi.clone(), mover: Arc::new(Staged::new(mpi.clone(), mpi.clone(), route)) }
+    Ok(Transport { control: mpi.clone(), mover })
 }
 
 impl fmt::Debug for MpiJob {

@@ -47,6 +47,7 @@ pub(crate) struct Operation {
 }
 
 /// Stage of an operation: the exchange it waits for, and what to do with the result.
+#[allow(clippy::large_enum_variant, reason = "a box would be allocated for every operation")]
 pub(crate) enum Stage {
     /// A single exchange.
     Exchange,

@@ -15,12 +15,21 @@ pub struct Prepared {
     pub program: Program,
     /// Time that the encode or the decode of a float takes, in seconds, for a rank whose device computes nothing; 0 otherwise.
     pub(crate) float_s: f64,
+    /// Whether the transport adds, in an order of its own, if it can. One that cannot carries out the program.
+    pub(crate) by_transport: bool,
 }
 
 impl Prepared {
     /// Collective with these units and this program.
     pub fn new(units: Units, program: Program) -> Self {
-        Self { units, program, float_s: 0.0 }
+        Self { units, program, float_s: 0.0, by_transport: false }
+    }
+
+    /// The collective as an all-reduce by `algorithm`: one of [`Algorithm::Nccl`] leaves the sum of floats to the transport, if
+    /// that adds. Codecs other than f32 are encoded, sent and added by the program in any case.
+    pub fn by(self, algorithm: Algorithm) -> Self {
+        let by_transport = algorithm == Algorithm::Nccl && self.units.codec() == Codec::F32;
+        Self { by_transport, ..self }
     }
 }
 
@@ -51,7 +60,7 @@ impl Communicator {
         let hosts = self.members().iter().map(|&member| self.topology().host_of(member));
         let hosts: Vec<usize> = hosts.collect();
         let program = Program::all_reduce(algorithm, &units, &hosts, self.rank(), compensation);
-        Prepared::new(units, program)
+        Prepared::new(units, program).by(algorithm)
     }
 
     /// Prepares a direct all-reduce of `elements` floats.

@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) topology: Topology,
     pub(crate) device: Device,
     pub(crate) control: Arc<dyn Control>,
-    mover: Arc<dyn Mover>,
+    pub(crate) mover: Arc<dyn Mover>,
     wait_limit: Duration,
     state: Mutex<State>,
     pub(crate) meter: Mutex<Meter>,

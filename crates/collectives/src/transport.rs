@@ -3,11 +3,12 @@
 //! Types, meters and sums are written once, above these traits. A mover has a single operation: the exchange, in which
 //! every member of a group sends a range of bytes to every member and receives one from each.
 //!
-//! Ranks that are threads and ranks that are processes of MPI have a control and a mover each. A mover that takes only some kind
+//! Ranks that are threads and ranks that are processes of MPI have a control and a mover each; NCCL is a mover over either. A mover that takes only some kind
 //! of memory wraps another one and hands the rest to it, so that a rank always has one mover, and waits for all its exchanges at
 //! once.
 
 pub(crate) mod in_process;
+pub(crate) mod nccl;
 // Ranks that are threads copy device memory by the device.
 #[cfg(any(feature = "mpi", test))]
 pub(crate) mod staged;
@@ -16,8 +17,9 @@ pub(crate) mod staged;
 #[allow(unsafe_code)]
 pub(crate) mod mpi;
 
-use crate::{CollectiveError, Label};
+use crate::{CollectiveError, CollectiveStatus, Label};
 use kernels::{Bytes, Device};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -75,6 +77,33 @@ pub(crate) struct ExchangeRequest<'a> {
     pub(crate) from: &'a [Span],
 }
 
+/// A group whose members are about to exchange memory of the devices that they compute on.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectRequest<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) group: GroupId,
+    /// Index of this rank among the members.
+    pub(crate) me: usize,
+    /// Number of members.
+    pub(crate) size: usize,
+    pub(crate) label: &'a Label,
+}
+
+/// A sum to carry out in a group: of the first `floats` floats of `vector`, over all members, in place. Members meet as in an
+/// exchange. The memory is read and written by work on the queue of `device`.
+pub(crate) struct SumRequest<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) group: GroupId,
+    /// Index of this rank among the members.
+    pub(crate) me: usize,
+    /// Number of members.
+    pub(crate) size: usize,
+    pub(crate) sequence: u64,
+    pub(crate) header: Header,
+    pub(crate) vector: &'a mut Bytes,
+    pub(crate) floats: usize,
+}
+
 /// What a rank needs of the other ranks: who is there, and how the run stands. An error of any method but [`Control::check`]
 /// ends the run on all ranks.
 pub(crate) trait Control: Send + Sync {
@@ -96,6 +125,9 @@ pub(crate) trait Control: Send + Sync {
 
     /// Records that this rank has entered `phase`, for messages.
     fn enter(&self, phase: &Label);
+
+    /// Records that this rank has started `collective` by a mover that is not this transport's own, for messages.
+    fn started(&self, collective: &CollectiveStatus);
 }
 
 /// What moves bytes between this rank and the others. An error of any method ends the run on all ranks.
@@ -116,9 +148,30 @@ pub(crate) trait Mover: Send + Sync {
         deadline: Option<Instant>,
     ) -> Result<(), CollectiveError>;
 
+    /// Makes what exchanges of device memory in a group need, before the first of them, with the other members. A mover that needs
+    /// nothing returns at once.
+    fn connect(&self, request: ConnectRequest<'_>) -> Result<(), CollectiveError> {
+        let _ = request;
+        Ok(())
+    }
+
+    /// Sums floats over the members of a group in an order of the mover's own. Returns when that is in the queue of the device;
+    /// `None` from a mover that does not add, or does not in this memory.
+    fn sum(&self, request: SumRequest<'_>) -> Option<Result<(), CollectiveError>> {
+        let _ = request;
+        None
+    }
+
     /// Blocks until the other members of all exchanges that were started can complete them without this rank.
     fn settle(&self) -> Result<(), CollectiveError> {
         Ok(())
+    }
+}
+
+impl Span {
+    /// Offsets of the bytes.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.at..self.at + self.len
     }
 }
 

@@ -5,8 +5,8 @@ mod gpu;
 mod mpirun;
 mod suite;
 
-use collectives::{CollectiveError, Communicator, Failure, Label, MpiJob, MpiOptions, Options};
-use kernels::{Buffer, Device, KernelError};
+use collectives::{CollectiveError, Communicator, DeviceMemory, Failure, Label, MpiJob, MpiOptions, Options};
+use kernels::{Buffer, Device, KernelError, Nccl};
 use mpirun::mpirun;
 use spec::topology::Topology;
 use std::process::ExitCode;
@@ -91,7 +91,10 @@ fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
     let number = |index: usize| arguments[index].parse::<usize>().expect("a number");
     let topology = Topology::new(number(0), number(1)).expect("a cluster");
     let options = Options { wait_limit: Duration::from_secs(60) };
-    let mpi = MpiOptions { check_hosts: false, piece: number(2), ..MpiOptions::default() };
+    // NCCL allows one rank on a GPU.
+    let by_nccl = topology.ranks() == 1 && gpu::is_there() && Nccl::load().is_ok();
+    let device_memory = if by_nccl { DeviceMemory::Nccl } else { DeviceMemory::Staged };
+    let mpi = MpiOptions { check_hosts: false, piece: number(2), device_memory, ..MpiOptions::default() };
     let outcome = job.launch(
         topology,
         &options,

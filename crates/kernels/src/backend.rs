@@ -23,9 +23,9 @@ pub(crate) trait Backend {
     /// Name of the device, for messages.
     fn name(&self) -> &'static str;
 
-    /// Packs a matrix for the products below; a device that reads matrices themselves leaves nothing packed.
-    fn pack_linear(&self, args: PackLinear) -> Result {
-        args.packed.clear();
+    /// Packs matrices for the products below; a device that reads matrices themselves leaves nothing packed.
+    fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
+        maps.iter_mut().for_each(|map| map.packed.clear());
         Ok(())
     }
     fn linear_forward(&self, args: LinearForward) -> Result;

@@ -30,8 +30,10 @@ mod library;
 mod linear;
 mod lookup;
 pub(crate) mod memory;
+mod nccl;
 mod operand;
 mod optimizer;
+mod pack;
 mod pairs;
 pub(crate) mod peak;
 mod product;
@@ -49,6 +51,7 @@ pub use gpu::{Gpu, GpuOptions};
 #[doc(hidden)]
 pub use gradient::probe::GradientProbe;
 pub use library::{CudaReport, Found, GpuReport, cuda_report};
+pub use nccl::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
 
 use crate::KernelError;
 use arrays::Arrays;

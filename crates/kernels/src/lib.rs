@@ -29,6 +29,7 @@ pub use cpu::linear::{linear_scratch, packed_bytes};
 #[doc(hidden)]
 pub use cuda::GradientProbe;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
+pub use cuda::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
 pub use device::Device;
 pub use embedding::{BagIndex, Repeats, RowPart, RowRuns, Segment, SortedIds, Table};
 pub use error::KernelError;

@@ -18,13 +18,16 @@ mod spread;
 
 pub use planned::{PlanOptions, plan_run};
 
+use spec::codec::Codec;
 use spec::dataflow::Dataflow;
 use spec::device::DeviceChoice;
 use spec::emulation::Emulation;
 use spec::plan::{PlanChoice, PlanFile};
+use spec::program::Algorithm;
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
 use spec::schema::Schema;
 use spec::topology::Topology;
+use spec::wire::Wire;
 use spread::{Spread, spread};
 
 /// Fills the gaps of a config, checks everything, and gives a value that runs. Of a log on disk only the columns are known
@@ -108,12 +111,15 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
     let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
     let reducing = emulation.and_then(|emulation| emulation.topology()).unwrap_or(topology);
+    let (wire, all_reduce) = (config.wire.check(), train.all_reduce.unwrap_or_default());
+    let all_reduce = all_reduce.algorithm(reducing, reduced_bytes);
+    check_all_reduce(all_reduce, &wire, emulation)?;
     Ok(Run {
         model,
         placement,
         dataflow,
-        wire: config.wire.check(),
-        all_reduce: train.all_reduce.unwrap_or_default().algorithm(reducing, reduced_bytes),
+        wire,
+        all_reduce,
         emulation,
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
@@ -141,6 +147,30 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
 }
 
 /// Refuses an emulation by several ranks, or of tower groups.
+/// Refuses an all-reduce by NCCL of what NCCL does not add, or where no NCCL is.
+fn check_all_reduce(
+    all_reduce: Algorithm,
+    wire: &Wire,
+    emulation: Option<Emulation>,
+) -> Result<(), RunError> {
+    if all_reduce != Algorithm::Nccl {
+        return Ok(());
+    }
+    let refused = |problem: String| Err(RunError::new("train.all_reduce (--all-reduce)", problem));
+    for (what, reduced) in [("dense", wire.dense), ("towers", wire.towers)] {
+        if reduced.codec != Codec::F32 {
+            return refused(format!(
+                "nccl adds gradients in f32, but they are sent as {reduced} (wire.{what}); use f32 for {what}, or another all-reduce, \
+                 such as direct"
+            ));
+        }
+    }
+    match emulation {
+        Some(_) => refused("no NCCL joins emulated nodes; use another all-reduce, such as direct".into()),
+        None => Ok(()),
+    }
+}
+
 fn check_emulation(emulation: Emulation, topology: Topology, dataflow: &Dataflow) -> Result<(), RunError> {
     let (nodes, ranks) = (emulation.nodes, topology.ranks());
     if ranks != 1 {

@@ -19,6 +19,8 @@ pub enum Transport {
     InProcess,
     /// Ranks are the processes of an MPI job.
     Mpi,
+    /// NCCL moves the memory of GPUs between ranks with a GPU each: threads of one process, or the processes of an MPI job.
+    Nccl,
 }
 
 impl Transport {
@@ -27,6 +29,7 @@ impl Transport {
         match self {
             Self::InProcess => "in-process",
             Self::Mpi => "mpi",
+            Self::Nccl => "nccl",
         }
     }
 }
@@ -44,7 +47,8 @@ impl FromStr for Transport {
         match text {
             "in-process" => Ok(Self::InProcess),
             "mpi" => Ok(Self::Mpi),
-            _ => Err(format!("unknown transport {text:?}; use in-process or mpi")),
+            "nccl" => Ok(Self::Nccl),
+            _ => Err(format!("unknown transport {text:?}; use in-process, mpi or nccl")),
         }
     }
 }

@@ -40,7 +40,7 @@ pub use layers::network::Network;
 pub use run::affinity::{AffinityRequest, Cosines, affinity};
 pub use run::best::{BestEvaluation, BestSoFar};
 pub use run::cluster::{Cluster, threads};
-pub use run::devices::{Devices, resolve_device};
+pub use run::devices::{Devices, check_all_reduce, check_transport, resolve_device};
 pub use run::digest::parameters as parameters_digest;
 pub use run::evaluation::{PredictionReceiver, Receiver};
 pub use run::event::{Event, Progress};

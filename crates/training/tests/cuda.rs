@@ -15,7 +15,7 @@ use spec::towers::Assignment;
 use std::ops::ControlFlow;
 use std::path::Path;
 use training::checkpoint::{Checkpoint, locate};
-use training::{Error, Execution, Logs, Outcome, RankState, Saving, Session, train};
+use training::{Cluster, Error, Execution, Logs, Outcome, RankState, Saving, Session, train};
 
 /// Whether a test runs; says so where it does not.
 fn runs(test: &str) -> bool {
@@ -104,6 +104,33 @@ fn the_same_run_has_the_same_bits_and_sptt_changes_none() {
 }
 
 /// An id past the end of its table is found on the GPU: it is the CPU's error, and the state of its step is not saved.
+/// One rank sends nothing, so that NCCL changes no bit, whoever adds. Two ranks on one card are refused before anything is made.
+#[test]
+fn nccl_joins_a_rank_and_refuses_two_on_one_card() {
+    if !runs("nccl_joins_a_rank_and_refuses_two_on_one_card") {
+        return;
+    }
+    if let Err(missing) = kernels::Nccl::load() {
+        println!("SKIPPED: nccl_joins_a_rank_and_refuses_two_on_one_card: {missing}");
+        return;
+    }
+    let over_nccl = Session { cluster: &Cluster::NcclThreads, ..Session::default() };
+    let alone = config(ModelKind::Dlrm, true, 1, 1);
+    let mut by_nccl = alone.clone();
+    by_nccl.train.all_reduce = Some("nccl".parse().unwrap());
+    let digest =
+        |config: &Config, session: &Session| trained(config.clone(), session).unwrap().parameters_sha256;
+    let expected = digest(&alone, &Session::default());
+    assert_eq!(digest(&alone, &over_nccl), expected);
+    assert_eq!(digest(&by_nccl, &over_nccl), expected);
+    let refused = trained(by_nccl, &Session::default()).unwrap_err().to_string();
+    assert!(refused.contains("use --transport nccl"), "{refused}");
+    if kernels::Gpu::count().unwrap() == 1 {
+        let refused = trained(config(ModelKind::Dlrm, true, 1, 2), &over_nccl).unwrap_err().to_string();
+        assert!(refused.contains("ranks 0 and 1 both use GPU"), "{refused}");
+    }
+}
+
 #[test]
 fn an_id_out_of_range_is_told_late_and_before_anything_is_saved() {
     if !runs("an_id_out_of_range_is_told_late_and_before_anything_is_saved") {

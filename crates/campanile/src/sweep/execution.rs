@@ -6,7 +6,7 @@ use super::{
     FinalResult, Halving, JudgedOn, Request, Results, RungRecord, SWEEP, Space, Sweep, SweepError, Swept,
     TriedSetting, deciding_metric, page,
 };
-use crate::cluster::check_device;
+use crate::cluster::{check_all_reduce, check_device};
 use crate::event::Notice;
 use crate::file::{FileError, PARTIAL, replace};
 use crate::folder::{CHECKPOINTS, LOCK, PREPARED, lock};
@@ -17,8 +17,8 @@ use serde_json::json;
 use spec::run::DataFormat;
 use std::fs;
 use std::path::{Path, PathBuf};
-use training::Outcome;
 use training::metrics::Metric;
+use training::{Cluster, Outcome};
 
 /// The config to train with, in the folder of a sweep.
 const BEST: &str = "best.toml";
@@ -63,7 +63,8 @@ impl<'a> Execution<'a> {
             return Err(SweepError::NothingToJudgeOn.into());
         }
         let metric = deciding_metric(metric)?;
-        check_device(config, "the runs of the sweep")?;
+        check_all_reduce(config, &Cluster::Threads, "the runs of the sweep")?;
+        check_device(config, &Cluster::Threads, "the runs of the sweep")?;
         let keep = asked.out.join(PREPARED).join("choice");
         let logs = logs::open_for_choice(&config.data, *validation, Some(&keep), &asked.control)?;
         let planned =

@@ -2,7 +2,7 @@
 
 use super::{FlatResult, FoundTowers, TestResult, Towers, TowersError, TriedStrategy, distinct, in_towers};
 use crate::affinity::measure;
-use crate::cluster::{by_first_rank, check_device};
+use crate::cluster::{by_first_rank, check_all_reduce, check_device};
 use crate::file::{FileError, read_text, replace};
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
@@ -70,7 +70,8 @@ impl<'a> Recipe<'a> {
         if asked.module == Some(Module::None) {
             return Err(TowersError::NoModule.into());
         }
-        check_device(config, &asked.described)?;
+        check_all_reduce(config, cluster, &asked.described)?;
+        check_device(config, cluster, &asked.described)?;
         by_first_rank(cluster, || claim(out))?;
         let kept = out.join(PREPARED);
         let logs = logs::open_on_ranks(&config.data, Some(&kept), cluster, &asked.control)?;

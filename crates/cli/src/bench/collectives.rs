@@ -10,7 +10,7 @@ pub mod sweep;
 pub mod sweep_report;
 mod trial;
 
-use crate::cluster::{TransportArgs, agree_on, complete_topology};
+use crate::cluster::{TransportArgs, agree_on, complete_topology, without_nccl};
 use crate::logs::parse_bytes;
 use crate::progress::Console;
 use anyhow::{Result, ensure};
@@ -106,6 +106,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     ensure!((1..=most).contains(&args.rounds), "--rounds {}: use 1 to {most}", args.rounds);
     ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
     let rounds = Rounds { measured: args.rounds, warm_up: args.warm_up };
+    without_nccl(&args.transport, args.all_reduce)?;
     let mut cluster = args.transport.join()?;
     if let Some(path) = &args.replay {
         let file = file::read(path)?;

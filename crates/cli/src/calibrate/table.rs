@@ -16,6 +16,7 @@ pub fn joined(joined: Transport) -> &'static str {
     match joined {
         Transport::InProcess => "in process",
         Transport::Mpi => "MPI",
+        Transport::Nccl => "NCCL",
     }
 }
 

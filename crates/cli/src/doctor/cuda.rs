@@ -56,6 +56,11 @@ impl CudaParts {
         }
     }
 
+    /// Why NCCL cannot join ranks on GPUs, with what to do; `None` where it can.
+    pub fn nccl_problem(&self) -> Option<String> {
+        self.nccl.missing().map(|(_, problem, remedy)| format!("{problem}; {remedy}"))
+    }
+
     /// Parts that were looked for.
     pub fn parts(&self) -> [&Part; 5] {
         [&self.driver, &self.nvrtc, &self.cublaslt, &self.nccl, &self.cache]

@@ -109,3 +109,15 @@ fn a_cache_that_cannot_be_written_is_told() {
     assert!(report.to_text().contains("CAMPANILE_CACHE"), "{}", report.to_text());
     assert_eq!(report.to_json()["cuda"]["cache"]["found"], false);
 }
+
+#[test]
+fn nccl_can_be_required() {
+    let refused = report(whole()).require(Needed::Nccl).unwrap_err().to_string();
+    assert_eq!(refused, "--require nccl: NCCL was not found; install libcuda1");
+    let with_nccl = CudaReport { nccl: present("2.28"), ..whole() };
+    report(with_nccl.clone()).require(Needed::Nccl).unwrap();
+    assert!(report(with_nccl).to_text().contains("NCCL 2.28"));
+    let without_gpu = CudaReport { nccl: present("2.28"), gpus: Vec::new(), ..whole() };
+    let refused = report(without_gpu).require(Needed::Nccl).unwrap_err().to_string();
+    assert!(refused.contains("the driver finds no GPU"), "{refused}");
+}

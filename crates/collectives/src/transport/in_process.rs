@@ -8,7 +8,7 @@ pub(crate) use world::World;
 
 use super::{Control, GroupId, ROOM};
 use crate::sync::lock;
-use crate::{CollectiveError, Label};
+use crate::{CollectiveError, CollectiveStatus, Label};
 use exchange::Pair;
 use mover::Started;
 use std::sync::atomic::AtomicBool;
@@ -44,6 +44,17 @@ impl InProcess {
         let (under_way, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let local = Local { groups, under_way, free, pairs: Vec::with_capacity(world.topology.ranks()) };
         Self { world, rank, wait_limit, all_on_queues: AtomicBool::new(false), local: Mutex::new(local) }
+    }
+
+    /// World rank.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Number of ranks in all.
+    #[cfg(test)]
+    pub(crate) fn ranks(&self) -> usize {
+        self.world.topology.ranks()
     }
 
     /// Moves host memory too as device memory is moved, for tests on machines without devices.
@@ -90,6 +101,10 @@ impl Control for InProcess {
 
     fn enter(&self, phase: &Label) {
         lock(&self.world.seats[self.rank].status).phase = phase.clone();
+    }
+
+    fn started(&self, collective: &CollectiveStatus) {
+        lock(&self.world.seats[self.rank].status).collective = Some(collective.clone());
     }
 }
 

@@ -158,4 +158,8 @@ impl Control for Mpi {
     fn enter(&self, phase: &Label) {
         self.board.state().enter(phase);
     }
+
+    fn started(&self, collective: &CollectiveStatus) {
+        self.board.state().started(collective.clone());
+    }
 }

@@ -21,8 +21,8 @@ impl Backend for Cpu {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn pack_linear(&self, args: PackLinear) -> Result {
-        super::matrix::pack_linear(self, args)
+    fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
+        maps.iter_mut().try_for_each(|map| super::matrix::pack_linear(self, map))
     }
 
     fn linear_forward(&self, args: LinearForward) -> Result {

@@ -55,7 +55,7 @@ fn lengths(inputs: usize, outputs: usize, split: bool) -> [usize; 2] {
 }
 
 /// Packs the matrix of a linear map.
-pub(crate) fn pack_linear(cpu: &Cpu, args: PackLinear) -> crate::op::Result {
+pub(crate) fn pack_linear(cpu: &Cpu, args: &mut PackLinear) -> crate::op::Result {
     let LinearShape { inputs, outputs, .. } = args.shape;
     args.packed.clear();
     let Some(Form { split, .. }) = form(cpu.units, cpu.precision, inputs).filter(|_| outputs > 1) else {

@@ -3,7 +3,7 @@
 use super::operand::Values;
 use super::{
     Cuda, chain, codec, columns, cross, draw, elementwise, index, interaction, linear, lookup, optimizer,
-    pairs, rows, sort, update, wire,
+    pack, pairs, rows, sort, update, wire,
 };
 use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
@@ -24,8 +24,8 @@ impl Backend for Cuda {
         linear::linear_forward(self, args)
     }
 
-    fn pack_linear(&self, args: PackLinear) -> Result {
-        linear::pack_linear(self, args)
+    fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
+        pack::pack_linears(self, maps)
     }
 
     fn chain_forward(&self, args: ChainForward) -> Result {

@@ -2,7 +2,8 @@
 
 use super::Cuda;
 use super::linear::{FLOAT, Gradient, Map, Sums};
-use super::operand::{Values, mask, mask_and_sum};
+use super::memory::Pointer;
+use super::operand::{LaterSums, Values, mask};
 use crate::op::Result;
 use crate::{Buffer, ChainBackward, ChainForward, ChainLayer, InputGradient};
 
@@ -23,12 +24,14 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
     let output = |i: usize| Values::of(&outputs[i], layers[i].outputs);
     let input = |i: usize| if i == 0 { Values::of(args.x, layers[0].inputs) } else { output(i - 1) };
     let gradient = |i: usize| Values::of(&output_gradients[i], layers[i].outputs);
+    let floats = layers.iter().map(|layer| map_of(layer, rows).floats_of_sums()).sum::<usize>();
+    let mut later = LaterSums::new(cuda, floats)?;
     let mut sums = Sums::Missing;
     if activated && layers[last].relu() {
         let (y, dy) = (output(last), gradient(last));
         match bias_sums(&layers[last], gradients) {
             Some(to) => {
-                mask_and_sum(cuda, rows, Some(y), dy, to)?;
+                later.mask_and_sum(rows, Some(y), dy, to)?;
                 sums = Sums::Done;
             }
             None => mask(cuda, rows, y, dy)?,
@@ -36,7 +39,6 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
     }
     for i in (0..layers.len()).rev() {
         let (map, x, dy) = (map_of(&layers[i], rows), input(i), gradient(i));
-        let dy_rows = map.gradient_rows(cuda, dy)?;
         let below = match (i.checked_sub(1), &args.dx) {
             (Some(below), _) => {
                 let into = InputGradient { accumulate: false, relu: layers[below].relu() };
@@ -47,13 +49,10 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
             }
             (None, None) => None,
         };
-        if let Some(below) = below {
-            map.input_gradient(cuda, x, dy_rows, below)?;
-        }
-        map.parameter_gradients(cuda, x, (dy, dy_rows), sums, gradients)?;
+        map.backward(cuda, x, dy, below, sums, (gradients, &mut later))?;
         sums = if below.is_some_and(|below| below.sums.is_some()) { Sums::Done } else { Sums::Missing };
     }
-    Ok(())
+    later.add()
 }
 
 pub(super) fn map_of(layer: &ChainLayer, rows: usize) -> Map {
@@ -61,7 +60,7 @@ pub(super) fn map_of(layer: &ChainLayer, rows: usize) -> Map {
 }
 
 /// Where the sums of a bias go, where all samples are summed at once.
-pub(super) fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<super::memory::Pointer> {
+pub(super) fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<Pointer> {
     match (layer.at.bias, gradients) {
         (Some(bias), [gradient]) => Some(gradient.card_address().plus(bias * FLOAT)),
         _ => None,

@@ -1,10 +1,11 @@
 //! Cross layers on the card: the passes around their products read and write every value once; `kernels/cross.cu`.
 
 use super::Cuda;
+use super::arrays::Scratch;
 use super::chain::{bias_sums, map_of};
 use super::linear::{Gradient, Map, Sums};
 use super::memory::Pointer;
-use super::operand::{Parts, Rows, Values};
+use super::operand::{LaterSums, Rows, Values, parts};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::op::Result;
 use crate::{
@@ -43,25 +44,24 @@ pub(super) fn backward(cuda: &Cuda, args: CrossLayerBackward) -> Result {
         }
         CrossInputs::Kept { dx } => (None, Values::of(dx, width)),
     };
-    let sums = gradient_of_z(cuda, rows, [x0, g, dz], share, bias_sums(&maps.w, gradients))?;
-    let w = map_of(&maps.w, rows);
-    let dz_rows = w.gradient_rows(cuda, dz)?;
-    match &maps.v {
+    let (w, v) = (map_of(&maps.w, rows), maps.v.as_ref().map(|v| map_of(v, rows)));
+    let floats = w.floats_of_sums() + v.as_ref().map_or(0, Map::floats_of_sums);
+    let mut later = LaterSums::new(cuda, floats)?;
+    let sums = gradient_of_z(cuda, rows, [x0, g, dz], share, (bias_sums(&maps.w, gradients), &mut later))?;
+    match v {
         Some(v) => {
-            let [h, dh] = [&kept.h, &*args.dh].map(|of| Values::of(of, v.outputs));
+            let [h, dh] = [&kept.h, &*args.dh].map(|of| Values::of(of, v.shape.outputs));
             let set = Gradient { to: dh, into: InputGradient::default(), sums: None };
-            w.input_gradient(cuda, h, dz_rows, set)?;
-            w.parameter_gradients(cuda, h, (dz, dz_rows), sums, gradients)?;
-            let v = map_of(v, rows);
-            let dh_rows = v.gradient_rows(cuda, dh)?;
-            add_input_gradient(cuda, &v, dh_rows, x, g, to)?;
-            v.parameter_gradients(cuda, x, (dh, dh_rows), Sums::Missing, gradients)?;
+            w.backward(cuda, h, dz, Some(set), sums, (gradients, &mut later))?;
+            let onto = onto(cuda, &v, dh, g, to)?;
+            v.backward(cuda, x, dh, onto, Sums::Missing, (gradients, &mut later))?;
         }
         None => {
-            add_input_gradient(cuda, &w, dz_rows, x, g, to)?;
-            w.parameter_gradients(cuda, x, (dz, dz_rows), sums, gradients)?;
+            let onto = onto(cuda, &w, dz, g, to)?;
+            w.backward(cuda, x, dz, onto, sums, (gradients, &mut later))?;
         }
     }
+    later.add()?;
     match args.inputs {
         CrossInputs::Summed { dx0, first: true, .. } => add(cuda, rows, to, Values::of(dx0, width)),
         CrossInputs::Summed { .. } | CrossInputs::Kept { .. } => Ok(()),
@@ -99,7 +99,7 @@ fn output(cuda: &Cuda, rows: usize, [x0, z, x]: [Values; 3], out: Values) -> Res
     let (width, len) = (out.width, rows * out.width);
     let of = |form: Form| [x0, z, x].iter().all(|values| values.form == form);
     // Without padding there are no gaps in rows of floats either.
-    let pieces = len.is_multiple_of(8) && width.is_multiple_of(8) && alignment(out.at) >= 16;
+    let pieces = width.is_multiple_of(8) && alignment(out.at) >= 16;
     let launch = match out.form {
         Form::F32 if of(Form::F32) => {
             let launch = cuda.kernel("cross_forward").grid(cuda.blocks_for(len)).arg(len);
@@ -131,7 +131,7 @@ fn gradient_of_z(
     rows: usize,
     [x0, g, dz]: [Values; 3],
     share: Option<Share>,
-    sums: Option<Pointer>,
+    (sums, later): (Option<Pointer>, &mut LaterSums),
 ) -> Result<Sums> {
     let (width, len) = (dz.width, rows * dz.width);
     let all = |form: Form| {
@@ -150,8 +150,9 @@ fn gradient_of_z(
         launch.arg(share.map(|share| share.dx0.at)).launch()?;
         return Ok(Sums::Missing);
     };
-    let parts = Parts::new(cuda, rows, width)?;
-    let launch = launch.grid3([width.div_ceil(32 * piece), parts.count, 1]).arg(rows).arg(width as u32);
+    let (part, count) = parts(rows);
+    let parts = sums.map(|sums| later.room(count, width, sums)).transpose()?;
+    let launch = launch.grid3([width.div_ceil(32 * piece), count, 1]).arg(rows).arg(width as u32);
     let launch = launch.arg(dz.stride() as u32).arg(x0.at).arg(g.at).arg(dz.at);
     let launch = if dz.form == Form::F32 {
         let launch = launch.arg(share.map(|share| share.z.at));
@@ -160,15 +161,12 @@ fn gradient_of_z(
     } else {
         launch
     };
-    launch.arg(parts.rows).arg(sums.map(|_| parts.at)).launch()?;
-    match sums {
-        Some(to) => parts.add(cuda, width, to).map(|()| Sums::Done),
-        None => Ok(Sums::Missing),
-    }
+    launch.arg(part).arg(parts).launch()?;
+    Ok(if sums.is_some() { Sums::Done } else { Sums::Missing })
 }
 
-/// `to = from + dy·w`, where `to` may be `from`.
-fn add_input_gradient(cuda: &Cuda, map: &Map, dy: Rows, x: Values, from: Values, to: Values) -> Result {
+/// `to = from + dy·w`, where `to` may be `from`: what remains to be added to `to`, unless the product is added as it is written.
+fn onto(cuda: &Cuda, map: &Map, dy: Values, from: Values, to: Values) -> Result<Option<Gradient>> {
     let LinearShape { rows, inputs, outputs } = map.shape;
     let in_place = from.at == to.at;
     if in_place || from.form != to.form || outputs <= 1 || rows * inputs == 0 {
@@ -176,9 +174,9 @@ fn add_input_gradient(cuda: &Cuda, map: &Map, dy: Rows, x: Values, from: Values,
             copy(cuda, rows, from, to)?;
         }
         let into = InputGradient { accumulate: true, relu: false };
-        return map.input_gradient(cuda, x, dy, Gradient { to, into, sums: None });
+        return Ok(Some(Gradient { to, into, sums: None }));
     }
-    let w = map.matrix(cuda)?;
+    let (w, dy) = (map.matrix(cuda)?, Rows::new(cuda, Scratch::Left, dy, rows)?);
     let product = Product {
         precision: cuda.precision(),
         transposed: [false, false],
@@ -189,8 +187,8 @@ fn add_input_gradient(cuda: &Cuda, map: &Map, dy: Rows, x: Values, from: Values,
         epilogue: Epilogue::None,
         add: true,
     };
-    let operands = Operands { a: w.at, b: dy.at, d: to.at, bias: None };
-    cuda.product_onto(product, operands, from.at).map(|_| ())
+    cuda.product_onto(product, Operands { a: w.at, b: dy.at, d: to.at, bias: None }, from.at)?;
+    Ok(None)
 }
 
 /// `y += x`, for `y` of floats.

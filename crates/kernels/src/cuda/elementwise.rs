@@ -82,7 +82,7 @@ struct Sums {
 
 impl Sums {
     fn new(cuda: &Cuda, len: usize) -> Result<Self> {
-        let count = len.div_ceil(4096).clamp(1, 1024);
+        let count = len.div_ceil(512).clamp(1, 1024);
         // One place more, for a sum that the host reads.
         Ok(Self { count, parts: cuda.scratch(Scratch::Sums, (count + 1) * size_of::<f64>())? })
     }

@@ -141,6 +141,12 @@ impl Gpu {
         &self.0.name
     }
 
+    /// Identity of the card, which no other card has, on any machine.
+    pub fn identity(&self) -> Result<[u8; 16], KernelError> {
+        let id = result::device::get_uuid(self.0.device).map_err(|error| failed("cuDeviceGetUuid", error))?;
+        Ok(id.bytes.map(|byte| byte as u8))
+    }
+
     /// Compute capability: 9.0 for an H200.
     pub fn capability(&self) -> (u32, u32) {
         self.0.capability

@@ -1,15 +1,14 @@
 //! Gradients of a linear map's inputs in bf16 by a kernel of our own for Hopper: `dx = (dy·w) ⊙ [y > 0]`, and `db = Σ dx` over the
 //! rows, for the bias of the layer below, in one pass over memory.
 //!
-//! Sums are those of the rounded gradients, in an order that the number of rows fixes: each column over 64 rows in turn, then the
-//! sums of every 32nd 64 rows, then those 32. Other cards multiply by cuBLASLt and mask in a pass of their own.
+//! Sums are those of the rounded gradients, in an order that the number of rows fixes: each column over 64 rows, then as
+//! [`LaterSums`](super::operand::LaterSums) adds parts. Other cards multiply by cuBLASLt and mask in a pass of their own.
 
 #[doc(hidden)]
 pub mod probe;
 mod tensor_map;
 
 use super::Cuda;
-use super::arrays::Scratch;
 use super::memory::Pointer;
 use crate::op::Result;
 use tensor_map::TensorMap;
@@ -17,7 +16,7 @@ use tensor_map::TensorMap;
 /// Rows of a block's tile.
 const TILE_ROWS: usize = 128;
 /// Rows that a sum of a column goes over at first.
-const SUM_ROWS: usize = 64;
+pub(super) const SUM_ROWS: usize = 64;
 /// Terms of a step of the sum.
 const TERMS: usize = 64;
 /// Columns of what one copy brings, and bytes of 64 rows of it.
@@ -58,30 +57,20 @@ pub(super) struct MaskedInputGradient {
     pub(super) y: Option<Bf16Matrix>,
     /// Gradient of the map's input, overwritten.
     pub(super) dx: Bf16Matrix,
-    /// f32 sums of the columns of dx, overwritten.
-    pub(super) sums: Option<Pointer>,
+    /// f32 sums of the columns of dx over each [`SUM_ROWS`] rows, overwritten: a row of `inputs` floats each.
+    pub(super) parts: Option<Pointer>,
 }
 
 /// Gradient of a linear map's inputs, masked and added up. Gives false, and does nothing, where the card is no Hopper, a matrix has
-/// rows that the copy engine cannot read, or there is nothing to compute.
+/// rows that the copy engine cannot read or write to their end, or there is nothing to compute.
 pub(super) fn masked_input_gradient(cuda: &Cuda, args: MaskedInputGradient) -> Result<bool> {
-    queue(cuda, args, true)
-}
-
-/// As [`masked_input_gradient`]; in pairs of blocks, each of which copies half of the weights for both, or one by one.
-fn queue(cuda: &Cuda, args: MaskedInputGradient, pairs: bool) -> Result<bool> {
-    let MaskedInputGradient { rows, inputs, outputs, dy, w, y, dx, sums } = args;
+    let MaskedInputGradient { rows, inputs, outputs, dy, w, y, dx, parts } = args;
     let fits = [rows, inputs, outputs].iter().all(|&size| size > 0 && size < 1 << 30);
     let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(Bf16Matrix::is_aligned);
-    if cuda.gpu().capability() != (9, 0) || !fits || !aligned {
+    if cuda.gpu().capability() != (9, 0) || !fits || !aligned || !inputs.is_multiple_of(8) {
         return Ok(false);
     }
-    let kernel = Kernel::of(rows, inputs, pairs);
-    let parts = rows.div_ceil(SUM_ROWS);
-    let scratch = match sums {
-        Some(_) => cuda.scratch(Scratch::Sums, parts * inputs * size_of::<f32>())?,
-        None => Pointer::NULL,
-    };
+    let kernel = Kernel::of(rows, inputs);
     let map = |matrix, sizes, box_rows| TensorMap::new(matrix, sizes, [BOX_COLUMNS, box_rows]);
     let dy = map(dy, [outputs, rows], TILE_ROWS)?;
     let w = map(w, [inputs, outputs], TERMS)?;
@@ -99,18 +88,8 @@ fn queue(cuda: &Cuda, args: MaskedInputGradient, pairs: bool) -> Result<bool> {
         .arg(rows as u32)
         .arg(inputs as u32)
         .arg(outputs as u32)
-        .arg(scratch)
+        .arg(parts)
         .launch()?;
-    if let Some(sums) = sums {
-        cuda.kernel("input_gradient_sums")
-            .block(1024)
-            .grid(inputs.div_ceil(32))
-            .arg(parts as u32)
-            .arg(inputs as u32)
-            .arg(scratch)
-            .arg(sums)
-            .launch()?;
-    }
     Ok(true)
 }
 
@@ -119,27 +98,21 @@ fn queue(cuda: &Cuda, args: MaskedInputGradient, pairs: bool) -> Result<bool> {
 struct Kernel {
     columns: usize,
     stages: usize,
-    /// Blocks that share what they copy.
-    cluster: usize,
 }
 
 impl Kernel {
-    fn of(rows: usize, inputs: usize, pairs: bool) -> Self {
+    fn of(rows: usize, inputs: usize) -> Self {
         let narrow = inputs <= 128 || rows.div_ceil(TILE_ROWS) * inputs.div_ceil(256) < FEW_TILES;
         let (columns, stages) = if narrow { (128, 5) } else { (256, 3) };
-        Self { columns, stages, cluster: if pairs { 2 } else { 1 } }
+        Self { columns, stages }
     }
 
     fn name(self, masked: bool) -> &'static str {
-        match (self.columns, self.cluster, masked) {
-            (256, 1, false) => "input_gradient_256",
-            (256, 1, true) => "input_gradient_256_masked",
-            (256, _, false) => "input_gradient_256_pair",
-            (256, _, true) => "input_gradient_256_pair_masked",
-            (_, 1, false) => "input_gradient_128",
-            (_, 1, true) => "input_gradient_128_masked",
-            (_, _, false) => "input_gradient_128_pair",
-            (_, _, true) => "input_gradient_128_pair_masked",
+        match (self.columns, masked) {
+            (256, false) => "input_gradient_256",
+            (256, true) => "input_gradient_256_masked",
+            (_, false) => "input_gradient_128",
+            (_, true) => "input_gradient_128_masked",
         }
     }
 
@@ -152,8 +125,7 @@ impl Kernel {
 
     /// As many blocks as there are multiprocessors, or tiles.
     fn blocks(self, rows: usize, inputs: usize, multiprocessors: usize) -> usize {
-        let tiles = rows.div_ceil(TILE_ROWS * self.cluster) * inputs.div_ceil(self.columns);
-        tiles.min(multiprocessors / self.cluster) * self.cluster
+        (rows.div_ceil(TILE_ROWS) * inputs.div_ceil(self.columns)).min(multiprocessors)
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Library {
 
 /// Version of CUDA from which on drivers and libraries are new enough.
 const OLDEST: (i32, i32) = (12, 0);
+/// Version of NCCL from which on it sends from one rank to another.
+const OLDEST_NCCL: (i32, i32) = (2, 7);
 
 /// Whether a part of CUDA was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,12 +82,14 @@ impl Library {
             Library::CublasLt => {
                 "matrix products need it: install libcublas-13-0 or libcublas-12-8, or the wheel nvidia-cublas, and name its folder in CAMPANILE_CUDA_LIBRARIES or LD_LIBRARY_PATH"
             }
-            Library::Nccl => "no command needs it yet: install libnccl2, or the wheel nvidia-nccl-cu13",
+            Library::Nccl => {
+                "--transport nccl needs it: install libnccl2, or the wheel nvidia-nccl-cu13 or nvidia-nccl-cu12, and name its folder in CAMPANILE_CUDA_LIBRARIES or LD_LIBRARY_PATH"
+            }
         }
     }
 
     /// Opens the library for as long as the process lives, and gives the file.
-    fn open(self) -> Option<String> {
+    pub(crate) fn open(self) -> Option<String> {
         let by_name = self.files().iter().map(PathBuf::from);
         let in_folders = folders().into_iter();
         let in_folders = in_folders.flat_map(|folder| self.files().iter().map(move |file| folder.join(file)));
@@ -107,10 +111,14 @@ impl Library {
         let Some((major, minor)) = self.version() else {
             return missing(format!("{}, found as {path}, does not say its version", self.name()));
         };
-        if self != Library::Nccl && (major, minor) < OLDEST {
-            let (name, (old, older)) = (self.name(), OLDEST);
+        let (what, oldest) = match self {
+            Library::Nccl => ("of version", OLDEST_NCCL),
+            _ => ("of CUDA", OLDEST),
+        };
+        if (major, minor) < oldest {
+            let (name, (old, older)) = (self.name(), oldest);
             return missing(format!(
-                "{name}, found as {path}, is of CUDA {major}.{minor}; {old}.{older} is needed"
+                "{name}, found as {path}, is {what} {major}.{minor}; {old}.{older} is needed"
             ));
         }
         Found::Present { version: format!("{major}.{minor}"), path }
@@ -210,3 +218,6 @@ pub fn cuda_report() -> CudaReport {
         cache: super::gpu::default_cache(),
     }
 }
+
+#[cfg(test)]
+mod tests;

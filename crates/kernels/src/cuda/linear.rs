@@ -5,15 +5,14 @@
 
 use super::Cuda;
 use super::arrays::Scratch;
-use super::gradient::{Bf16Matrix, MaskedInputGradient, masked_input_gradient};
+use super::gradient::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use super::memory::Pointer;
-use super::operand::{Rows, Values, column_sums, mask, mask_and_sum};
+use super::operand::{LaterSums, Rows, Values, mask, parts};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::op::Result;
-use crate::op::packed::Packing;
 use crate::{
     Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
-    PackLinear, PackedLinear, Stored,
+    PackedLinear, Stored,
 };
 use spec::Activation;
 use spec::placement::share;
@@ -56,34 +55,10 @@ pub(super) fn linear_backward(cuda: &Cuda, args: LinearBackward) -> Result {
     let LinearShape { inputs, outputs, .. } = args.shape;
     let map = Map::new(args.shape, args.parameters.card_address(), args.at, args.packed);
     let (x, dy) = (Values::of(args.x, inputs), Values::of(args.dy, outputs));
-    let dy_rows = map.gradient_rows(cuda, dy)?;
-    if let Some((dx, into)) = args.dx {
-        map.input_gradient(cuda, x, dy_rows, Gradient { to: Values::of(dx, inputs), into, sums: None })?;
-    }
-    map.parameter_gradients(cuda, x, (dy, dy_rows), Sums::Missing, args.gradients)
-}
-
-/// Packs the matrix and the bias as bf16; nothing in other precisions.
-pub(super) fn pack_linear(cuda: &Cuda, args: PackLinear) -> Result {
-    let LinearShape { inputs, outputs, .. } = args.shape;
-    if cuda.precision() != Precision::Bf16 || inputs == 0 || outputs <= 1 {
-        args.packed.clear();
-        return Ok(());
-    }
-    let stride = Stored::stride(inputs);
-    args.packed.panels.resize((outputs * stride + outputs).next_multiple_of(2))?;
-    let parameters = args.parameters.card_address();
-    cuda.kernel("packed_bf16")
-        .grid(cuda.blocks_for(outputs * stride / 2))
-        .arg(outputs as u32)
-        .arg(inputs as u32)
-        .arg(stride as u32)
-        .arg(parameters.plus(args.at.weight * FLOAT))
-        .arg(args.at.bias.map(|bias| parameters.plus(bias * FLOAT)))
-        .arg(&mut args.packed.panels)
-        .launch()?;
-    args.packed.made = Some(Packing { inputs, outputs, precision: Precision::Bf16, backward: args.backward });
-    Ok(())
+    let mut later = LaterSums::new(cuda, map.floats_of_sums())?;
+    let dx = args.dx.map(|(dx, into)| Gradient { to: Values::of(dx, inputs), into, sums: None });
+    map.backward(cuda, x, dy, dx, Sums::Missing, (args.gradients, &mut later))?;
+    later.add()
 }
 
 /// Whether the sums of the bias are there already.
@@ -215,8 +190,79 @@ impl Map {
         launch.arg(self.bias).arg(u32::from(relu)).arg(y.at).launch()
     }
 
+    /// The most floats of parts of sums that [`Map::backward`] needs.
+    pub(super) fn floats_of_sums(&self) -> usize {
+        let LinearShape { rows, inputs, outputs } = self.shape;
+        let of_weights = if outputs == 1 { inputs } else { 0 };
+        (rows.div_ceil(SUM_ROWS) + 1) * (Stored::stride(inputs) + outputs + of_weights)
+    }
+
+    /// All gradients: of the input, then of matrix and bias for each share of the samples. Sums are added up later.
+    pub(super) fn backward(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Values,
+        dx: Option<Gradient>,
+        sums: Sums,
+        (gradients, later): (&[Buffer<f32>], &mut LaterSums),
+    ) -> Result {
+        if let (Some(dx), [gradient]) = (dx, gradients)
+            && self.gradients_of_one(cuda, x, dy, dx, (sums, gradient), later)?
+        {
+            return Ok(());
+        }
+        let dy_rows = self.gradient_rows(cuda, dy)?;
+        if let Some(dx) = dx {
+            self.input_gradient(cuda, x, dy_rows, dx, later)?;
+        }
+        self.parameter_gradients(cuda, x, (dy, dy_rows), sums, (gradients, later))
+    }
+
+    /// All gradients of a map with one output in one pass over its input, where rows can be read by pieces; false elsewhere.
+    fn gradients_of_one(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Values,
+        dx: Gradient,
+        (sums, gradient): (Sums, &Buffer<f32>),
+        later: &mut LaterSums,
+    ) -> Result<bool> {
+        let LinearShape { rows, inputs, outputs } = self.shape;
+        let alike = x.form == dx.to.form && x.by_pieces() && dx.to.by_pieces() && dy.form == Form::F32;
+        if outputs != 1 || !alike || dx.into.accumulate || rows * inputs == 0 {
+            return Ok(false);
+        }
+        let (kernel, piece) = match x.form {
+            Form::F32 => ("gradients_one_f32", 4),
+            Form::Bf16 => ("gradients_one_bf16", 8),
+        };
+        let ((part, count), to) = (parts(rows), gradient.card_address());
+        let w_parts = later.room(count, inputs, to.plus(self.at.weight * FLOAT))?;
+        let dx_parts = dx.sums.map(|sums| later.room(count, inputs, sums)).transpose()?;
+        let bias = self.at.bias.filter(|_| sums == Sums::Missing);
+        let dy_parts = bias.map(|bias| later.room(count, 1, to.plus(bias * FLOAT))).transpose()?;
+        cuda.kernel(kernel)
+            .grid3([inputs.div_ceil(32 * piece), count, 1])
+            .arg(rows)
+            .arg(inputs as u32)
+            .arg(x.stride() as u32)
+            .arg(x.at)
+            .arg(self.w)
+            .arg(dy.at)
+            .arg(u32::from(dx.into.relu))
+            .arg(dx.to.at)
+            .arg(part)
+            .arg(w_parts)
+            .arg(dx_parts)
+            .arg(dy_parts)
+            .launch()?;
+        Ok(true)
+    }
+
     /// The gradient of the output as products read it. A map with one output reads it as it is.
-    pub(super) fn gradient_rows(&self, cuda: &Cuda, dy: Values) -> Result<Rows> {
+    fn gradient_rows(&self, cuda: &Cuda, dy: Values) -> Result<Rows> {
         if self.shape.outputs == 1 && dy.form == Form::F32 {
             return Ok(Rows { at: dy.at, stride: dy.stride(), form: dy.form });
         }
@@ -224,20 +270,27 @@ impl Map {
     }
 
     /// `dx (+)= dy·w`; 0 where a ReLU gave `x` and `x <= 0`.
-    pub(super) fn input_gradient(&self, cuda: &Cuda, x: Values, dy: Rows, dx: Gradient) -> Result {
+    fn input_gradient(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Rows,
+        dx: Gradient,
+        later: &mut LaterSums,
+    ) -> Result {
         let LinearShape { rows, inputs, outputs } = self.shape;
         let Gradient { to, into, sums } = dx;
         if rows * inputs == 0 {
-            return Ok(());
+            return sums.map_or(Ok(()), |sums| later.column_sums(rows, to, None, sums));
         }
         if outputs == 1 && dy.form == Form::F32 {
             self.input_gradient_of_one(cuda, x, dy, to, into)?;
             return match sums {
-                Some(sums) => column_sums(cuda, rows, to, None, sums),
+                Some(sums) => later.column_sums(rows, to, None, sums),
                 None => Ok(()),
             };
         }
-        if self.masked_by_product(cuda, x, dy, dx)? {
+        if self.masked_by_product(cuda, x, dy, dx, later)? {
             return Ok(());
         }
         if outputs > 0 {
@@ -257,31 +310,47 @@ impl Map {
             cuda.stream().fill(to.at.0, 0, rows * to.stride() * to.form.bytes())?;
         }
         match (into.relu, sums) {
-            (relu, Some(sums)) => mask_and_sum(cuda, rows, relu.then_some(x), to, sums),
+            (relu, Some(sums)) => later.mask_and_sum(rows, relu.then_some(x), to, sums),
             (true, None) => mask(cuda, rows, x, to),
             (false, None) => Ok(()),
         }
     }
 
     /// Multiplies, masks and adds up by one kernel, where all is bf16 and the card has it; false elsewhere.
-    fn masked_by_product(&self, cuda: &Cuda, x: Values, dy: Rows, dx: Gradient) -> Result<bool> {
+    fn masked_by_product(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Rows,
+        dx: Gradient,
+        later: &mut LaterSums,
+    ) -> Result<bool> {
         let LinearShape { rows, inputs, outputs } = self.shape;
         let Gradient { to, into, sums } = dx;
         let bf16 = dy.form == Form::Bf16 && to.form == Form::Bf16 && (!into.relu || x.form == Form::Bf16);
-        if !bf16 || self.packed.is_none() || into.accumulate || !(into.relu || sums.is_some()) {
+        // Sums of padded rows would be too long.
+        let padded = Stored::stride(inputs);
+        if cuda.gpu().capability() != (9, 0)
+            || !bf16
+            || self.packed.is_none()
+            || into.accumulate
+            || (sums.is_some() && padded != inputs)
+        {
             return Ok(false);
         }
         let w = self.matrix(cuda)?;
         let of = |values: Values| Bf16Matrix { at: values.at, stride: values.stride() };
+        let parts = rows.div_ceil(SUM_ROWS);
         let args = MaskedInputGradient {
             rows,
-            inputs,
+            // Zeros behind the rows of the matrix give zeros behind the rows of the gradient.
+            inputs: padded,
             outputs,
             dy: Bf16Matrix { at: dy.at, stride: dy.stride },
             w: Bf16Matrix { at: w.at, stride: w.stride },
             y: into.relu.then(|| of(x)),
             dx: of(to),
-            sums,
+            parts: sums.map(|sums| later.room(parts, inputs, sums)).transpose()?,
         };
         masked_input_gradient(cuda, args)
     }
@@ -318,13 +387,13 @@ impl Map {
     }
 
     /// Gradients of matrix and bias, for each share of the samples. `dy` comes as it is stored and as products read it.
-    pub(super) fn parameter_gradients(
+    fn parameter_gradients(
         &self,
         cuda: &Cuda,
         x: Values,
         (dy, dy_rows): (Values, Rows),
         sums: Sums,
-        gradients: &[Buffer<f32>],
+        (gradients, later): (&[Buffer<f32>], &mut LaterSums),
     ) -> Result {
         let LinearShape { rows, outputs, .. } = self.shape;
         let one = outputs == 1 && dy.form == Form::F32;
@@ -335,7 +404,7 @@ impl Map {
             match x_rows {
                 None => {
                     let dy = dy.skip(part.start).at;
-                    column_sums(cuda, part.len(), x.skip(part.start), Some(dy), dw)?;
+                    later.column_sums(part.len(), x.skip(part.start), Some(dy), dw)?;
                 }
                 Some(x_rows) => {
                     let shape = LinearShape { rows: part.len(), ..self.shape };
@@ -343,7 +412,7 @@ impl Map {
                 }
             }
             if let (Some(bias), Sums::Missing) = (self.at.bias, sums) {
-                column_sums(cuda, part.len(), dy.skip(part.start), None, to.plus(bias * FLOAT))?;
+                later.column_sums(part.len(), dy.skip(part.start), None, to.plus(bias * FLOAT))?;
             }
         }
         Ok(())
@@ -368,16 +437,32 @@ fn weight_gradient(cuda: &Cuda, shape: LinearShape, x: Rows, dy: Rows, dw: Point
     if inputs == 0 || outputs == 0 {
         return Ok(());
     }
+    // Tensor cores write rows of 16 bytes fastest: others go by way of padded ones.
+    let pads = cuda.precision() != Precision::F32 && !inputs.is_multiple_of(4) && x.stride > inputs;
+    let (to, width) = match pads {
+        true => (cuda.scratch(Scratch::Converted, outputs * x.stride * FLOAT)?, x.stride),
+        false => (dw, inputs),
+    };
     let product = Product {
         precision: cuda.precision(),
         transposed: [false, true],
-        sizes: [inputs, outputs, rows],
-        strides: [x.stride, dy.stride, inputs],
-        alignments: [x.at, dy.at, dw].map(alignment),
+        sizes: [width, outputs, rows],
+        strides: [x.stride, dy.stride, width],
+        alignments: [x.at, dy.at, to].map(alignment),
         output: Form::F32,
         epilogue: Epilogue::None,
         add: false,
     };
-    cuda.product(product, Operands { a: x.at, b: dy.at, d: dw, bias: None })?;
-    Ok(())
+    cuda.product(product, Operands { a: x.at, b: dy.at, d: to, bias: None })?;
+    if !pads {
+        return Ok(());
+    }
+    cuda.kernel("unpadded")
+        .grid(cuda.blocks_for(outputs * inputs))
+        .arg(outputs)
+        .arg(inputs as u32)
+        .arg(width as u32)
+        .arg(to)
+        .arg(dw)
+        .launch()
 }

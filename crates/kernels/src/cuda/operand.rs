@@ -5,7 +5,7 @@ use super::arrays::Scratch;
 use super::linear::FLOAT;
 use super::memory::Pointer;
 use super::product::{Form, alignment};
-use crate::op::Result;
+use crate::op::{Result, need};
 use crate::{Buffer, Stored};
 use spec::precision::Precision;
 
@@ -85,11 +85,7 @@ impl Rows {
 
 /// `dy = 0` where `y <= 0`.
 pub(super) fn mask(cuda: &Cuda, rows: usize, y: Values, dy: Values) -> Result {
-    if y.form != dy.form {
-        let sums = cuda.scratch(Scratch::Converted, dy.width * FLOAT)?;
-        return mask_and_sum(cuda, rows, Some(y), dy, sums);
-    }
-    let len = rows * dy.stride();
+    let (y, len) = (y.as_form(cuda, rows, dy.form)?, rows * dy.stride());
     let (kernel, count) = match dy.form {
         Form::F32 => ("relu_backward", len),
         Form::Bf16 => ("relu_backward_bf16", len / 8),
@@ -97,35 +93,132 @@ pub(super) fn mask(cuda: &Cuda, rows: usize, y: Values, dy: Values) -> Result {
     cuda.kernel(kernel).grid(cuda.blocks_for(len)).arg(count).arg(y.at).arg(dy.at).launch()
 }
 
-/// `dy = 0` where `y <= 0`, if there is a `y`; then `sums[c] = Σᵣ dy[r, c]`.
-pub(super) fn mask_and_sum(cuda: &Cuda, rows: usize, y: Option<Values>, dy: Values, sums: Pointer) -> Result {
-    // Values of two kinds: the mask is read as the gradient is stored.
-    let y = match y {
-        Some(y) if y.form != dy.form => Some(y.as_form(cuda, rows, dy.form)?),
-        y => y,
-    };
-    if !dy.by_pieces() || y.is_some_and(|y| !y.by_pieces()) {
-        if let Some(y) = y {
-            mask(cuda, rows, y, dy)?;
-        }
-        return column_sums(cuda, rows, dy, None, sums);
+/// Sums of columns in two stages. Kernels sum parts of the rows, each in room of its own; in the end one kernel adds the parts of all.
+pub(super) struct LaterSums<'a> {
+    cuda: &'a Cuda,
+    at: Pointer,
+    /// Floats of the room, and of what is in use.
+    floats: usize,
+    used: usize,
+    jobs: [PartsOfSum; MOST_SUMS],
+    count: usize,
+}
+
+/// The most sums of one kernel: bias sums of a chain's layers, and the gradients of a map with one output.
+const MOST_SUMS: usize = crate::CHAIN_LAYERS + 2;
+
+/// Parts of the sums of some columns, as `struct PartsOfSum` of `kernels/linear.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::NoUninit)]
+struct PartsOfSum {
+    parts: u64,
+    out: u64,
+    count: u32,
+    width: u32,
+}
+
+impl<'a> LaterSums<'a> {
+    /// Sums with room for `floats` floats of parts.
+    pub(super) fn new(cuda: &'a Cuda, floats: usize) -> Result<Self> {
+        let none = PartsOfSum { parts: 0, out: 0, count: 0, width: 0 };
+        let at = cuda.scratch(Scratch::Sums, floats * FLOAT)?;
+        Ok(Self { cuda, at, floats, used: 0, jobs: [none; MOST_SUMS], count: 0 })
     }
-    let (kernel, piece) = match dy.form {
-        Form::F32 => ("mask_and_sum_f32", 4),
-        Form::Bf16 => ("mask_and_sum_bf16", 8),
-    };
-    let parts = Parts::new(cuda, rows, dy.width)?;
-    cuda.kernel(kernel)
-        .grid3([dy.width.div_ceil(32 * piece), parts.count, 1])
-        .arg(rows)
-        .arg(dy.width as u32)
-        .arg(dy.stride() as u32)
-        .arg(y.map(|y| y.at))
-        .arg(dy.at)
-        .arg(parts.rows)
-        .arg(parts.at)
-        .launch()?;
-    parts.add(cuda, dy.width, sums)
+
+    /// Room for `count` parts of the sums of `width` columns, which go to `out` in the end. Where there is none left, sums that are under
+    /// way are added up before.
+    pub(super) fn room(&mut self, count: usize, width: usize, out: Pointer) -> Result<Pointer> {
+        if self.count == MOST_SUMS || self.used + count * width > self.floats {
+            self.add()?;
+            (self.count, self.used) = (0, 0);
+        }
+        need("sums of columns", "room for parts", count * width, self.floats)?;
+        let at = self.at.plus(self.used * FLOAT);
+        self.used += count * width;
+        self.jobs[self.count] =
+            PartsOfSum { parts: at.0, out: out.0, count: count as u32, width: width as u32 };
+        self.count += 1;
+        Ok(at)
+    }
+
+    /// `dy = 0` where `y <= 0`, if there is a `y`; then `sums[c] = Σᵣ dy[r, c]`.
+    pub(super) fn mask_and_sum(
+        &mut self,
+        rows: usize,
+        y: Option<Values>,
+        dy: Values,
+        sums: Pointer,
+    ) -> Result {
+        let y = y.map(|y| y.as_form(self.cuda, rows, dy.form)).transpose()?;
+        if !dy.by_pieces() || y.is_some_and(|y| !y.by_pieces()) {
+            if let Some(y) = y {
+                mask(self.cuda, rows, y, dy)?;
+            }
+            return self.column_sums(rows, dy, None, sums);
+        }
+        let (kernel, piece) = match dy.form {
+            Form::F32 => ("mask_and_sum_f32", 4),
+            Form::Bf16 => ("mask_and_sum_bf16", 8),
+        };
+        let (part, count) = parts(rows);
+        let at = self.room(count, dy.width, sums)?;
+        self.cuda
+            .kernel(kernel)
+            .grid3([dy.width.div_ceil(32 * piece), count, 1])
+            .arg(rows)
+            .arg(dy.width as u32)
+            .arg(dy.stride() as u32)
+            .arg(y.map(|y| y.at))
+            .arg(dy.at)
+            .arg(part)
+            .arg(at)
+            .launch()
+    }
+
+    /// `out[c] = Σᵣ weights[r]·x[r, c]`, or `Σᵣ x[r, c]` without weights.
+    pub(super) fn column_sums(
+        &mut self,
+        rows: usize,
+        x: Values,
+        weights: Option<Pointer>,
+        out: Pointer,
+    ) -> Result {
+        let kernel = match x.form {
+            Form::F32 => "column_sums",
+            Form::Bf16 => "column_sums_bf16",
+        };
+        let (part, count) = parts(rows);
+        let at = self.room(count, x.width, out)?;
+        self.cuda
+            .kernel(kernel)
+            .grid3([x.width.div_ceil(32), count, 1])
+            .arg(rows)
+            .arg(x.width as u32)
+            .arg(x.stride() as u32)
+            .arg(x.at)
+            .arg(weights)
+            .arg(part)
+            .arg(at)
+            .launch()
+    }
+
+    /// Adds the parts of all sums.
+    pub(super) fn add(&self) -> Result {
+        let jobs = &self.jobs[..self.count];
+        let widest = jobs.iter().map(|job| job.width as usize).max().unwrap_or(0);
+        self.cuda
+            .kernel("add_parts_of_sums")
+            .block(1024)
+            .grid3([widest.div_ceil(32), jobs.len(), 1])
+            .arg(self.cuda.constant(jobs)?)
+            .launch()
+    }
+}
+
+/// Rows of a part, and the number of parts.
+pub(super) fn parts(rows: usize) -> (usize, usize) {
+    let of_part = rows.div_ceil(256).max(64);
+    (of_part, rows.div_ceil(of_part))
 }
 
 impl Values {
@@ -160,59 +253,5 @@ impl Values {
         let launch = launch.arg(self.width as u32);
         let launch = if self.form == Form::Bf16 { launch.arg(self.stride() as u32) } else { launch };
         launch.arg(to.stride() as u32).arg(self.at).arg(to.at).launch()
-    }
-}
-
-/// `out[c] = Σᵣ weights[r]·x[r, c]`, or `Σᵣ x[r, c]` without weights, in two stages.
-pub(super) fn column_sums(
-    cuda: &Cuda,
-    rows: usize,
-    x: Values,
-    weights: Option<Pointer>,
-    out: Pointer,
-) -> Result {
-    let parts = Parts::new(cuda, rows, x.width)?;
-    let kernel = match x.form {
-        Form::F32 => "column_sums",
-        Form::Bf16 => "column_sums_bf16",
-    };
-    cuda.kernel(kernel)
-        .grid3([x.width.div_ceil(32), parts.count, 1])
-        .arg(rows)
-        .arg(x.width as u32)
-        .arg(x.stride() as u32)
-        .arg(x.at)
-        .arg(weights)
-        .arg(parts.rows)
-        .arg(parts.at)
-        .launch()?;
-    parts.add(cuda, x.width, out)
-}
-
-/// Sums of parts of the rows, first stage of a sum.
-pub(super) struct Parts {
-    /// Number of rows of a part.
-    pub(super) rows: usize,
-    pub(super) count: usize,
-    pub(super) at: Pointer,
-}
-
-impl Parts {
-    pub(super) fn new(cuda: &Cuda, rows: usize, width: usize) -> Result<Self> {
-        let of_part = rows.div_ceil(256).max(64);
-        let count = rows.div_ceil(of_part);
-        Ok(Self { rows: of_part, count, at: cuda.scratch(Scratch::Sums, count * width * FLOAT)? })
-    }
-
-    /// Second stage: the sum of all parts.
-    pub(super) fn add(&self, cuda: &Cuda, width: usize, out: Pointer) -> Result {
-        cuda.kernel("column_sums_of_parts")
-            .block(1024)
-            .grid(width.div_ceil(32))
-            .arg(self.count as u32)
-            .arg(width as u32)
-            .arg(self.at)
-            .arg(out)
-            .launch()
     }
 }

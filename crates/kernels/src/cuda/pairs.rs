@@ -7,7 +7,7 @@ use super::operand::Values;
 use super::product::Form;
 use super::rule::Rule;
 use super::tables::{BLOCK, TableCall, spans};
-use super::update::{Gradients, OnCard, TILE, by_rule};
+use super::update::{Gradients, OnCard, TILE};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
 use crate::{Buffer, DotShape, DotUpdate, LookupDot, PairVectors, Repeats, SortedIds, Stored, Table, Update};
@@ -17,8 +17,8 @@ use spec::precision::Precision;
 /// The most vectors of a sample, and the most floats of one.
 const VECTORS: usize = 32;
 const DIM: usize = 256;
-/// Warps of a block.
-const WARPS: usize = 4;
+/// The most warps of a block.
+const WARPS: usize = 16;
 
 /// `struct Pairs` of `kernels/pairs.cu`.
 #[repr(C)]
@@ -40,6 +40,7 @@ struct Pairs {
     first_stride: u32,
     first_bf16: u32,
     vectors: u64,
+    once: u64,
     faults: u64,
 }
 
@@ -52,7 +53,6 @@ struct PairGradients {
     dfirst_stride: u32,
     dfirst_bf16: u32,
     dvectors: u64,
-    once: u64,
 }
 
 impl Cuda {
@@ -69,7 +69,7 @@ pub(super) fn fuses(cuda: &Cuda, shape: DotShape) -> bool {
         && (2..=VECTORS).contains(&count)
         && dim.is_multiple_of(16)
         && (16..=DIM).contains(&dim)
-        && WARPS * Room::backward(shape).bytes() <= cuda.gpu().shared_memory()
+        && Room::backward(shape).bytes() <= cuda.gpu().shared_memory()
 }
 
 /// Shared memory of a warp, in floats.
@@ -93,8 +93,19 @@ impl Room {
         Self { stride, floats: shape.count * stride + Stored::stride(shape.width()) }
     }
 
+    /// Bytes of a warp: room for the sample at hand and for the next one.
     fn bytes(self) -> usize {
-        self.floats * size_of::<f32>()
+        2 * self.floats * size_of::<f32>()
+    }
+
+    /// Warps of a block, which has a multiprocessor for itself.
+    fn warps(self, cuda: &Cuda) -> usize {
+        (cuda.gpu().shared_memory() / self.bytes()).clamp(1, WARPS)
+    }
+
+    /// As many blocks as run at a time, or as there are samples for.
+    fn blocks(self, cuda: &Cuda, rows: usize) -> usize {
+        rows.div_ceil(self.warps(cuda)).min(cuda.multiprocessors() as usize)
     }
 }
 
@@ -136,7 +147,7 @@ impl Pairs {
         }
     }
 
-    fn words(self) -> [u64; 14] {
+    fn words(self) -> [u64; 15] {
         bytemuck::cast(self)
     }
 }
@@ -180,20 +191,14 @@ fn products(cuda: &Cuda, shape: DotShape, pairs: Pairs, out: Values) -> Result {
     let number = if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 };
     let room = Room::forward(shape, number);
     cuda.kernel(kernel)
-        .block(32 * WARPS as u32)
-        .grid(blocks(cuda, shape.rows, room))
-        .shared(WARPS * room.bytes())
+        .block(32 * room.warps(cuda) as u32)
+        .grid(room.blocks(cuda, shape.rows))
+        .shared(room.warps(cuda) * room.bytes())
         .words(&pairs.words())
         .arg(room.stride as u32)
         .arg(room.floats as u32)
         .arg(out.at)
         .launch()
-}
-
-/// As many blocks as run at a time, or as there are samples for.
-fn blocks(cuda: &Cuda, rows: usize, room: Room) -> usize {
-    let at_once = (cuda.gpu().shared_memory() / (WARPS * room.bytes() + 1024)).max(1);
-    rows.div_ceil(WARPS).min(at_once * cuda.multiprocessors() as usize)
 }
 
 /// Gradients of products of vectors that lie in a buffer.
@@ -211,7 +216,6 @@ pub(super) fn dot_backward(
         dfirst_stride: width as u32,
         dfirst_bf16: 0,
         dvectors: dvectors.card_address().0,
-        once: 0,
     };
     let pairs = Pairs::of_buffer(shape, vectors, dout.stride());
     gradients(cuda, shape, pairs, dout, to, Update::new(UpdateRule::Sgd, 0.0, 1))
@@ -235,9 +239,10 @@ pub(super) fn dot_update(cuda: &Cuda, args: DotUpdate) -> Result {
         dfirst_stride: first.stride() as u32,
         dfirst_bf16: u32::from(first.form == Form::Bf16),
         dvectors: room.card_address().0,
-        once: repeats.once.card_address().0,
     };
-    gradients(cuda, of.shape, Pairs::of_tables(cuda, &of, calls, dout.stride()), dout, to, update)?;
+    let once = repeats.once.card_address().0;
+    let pairs = Pairs { once, ..Pairs::of_tables(cuda, &of, calls, dout.stride()) };
+    gradients(cuda, of.shape, pairs, dout, to, update)?;
     // Rows of several ids, by gradients that were written out.
     let bounds = &sorted.bounds;
     let parts = spans(list.iter().map(|call| (bounds[call.number()], bounds[call.number() + 1])), TILE);
@@ -263,36 +268,25 @@ fn gradients(
 ) -> Result {
     let room = Room::backward(shape);
     cuda.kernel(kernel_of(dout.form, &update.rule))
-        .block(32 * WARPS as u32)
-        .grid(blocks(cuda, shape.rows, room))
-        .shared(WARPS * room.bytes())
+        .block(32 * room.warps(cuda) as u32)
+        .grid(room.blocks(cuda, shape.rows))
+        .shared(room.warps(cuda) * room.bytes())
         .words(&pairs.words())
-        .words(&bytemuck::cast::<_, [u64; 5]>(to))
+        .words(&bytemuck::cast::<_, [u64; 4]>(to))
         .words(&Rule::row(update).words())
         .arg(room.stride as u32)
         .arg(room.floats as u32)
         .launch()
 }
 
-/// The kernel for gradients stored as the operands are, by rule.
+/// The kernel for gradients stored as the operands are; SGD has one of its own.
 fn kernel_of(form: Form, rule: &UpdateRule) -> &'static str {
-    let kernels = match form {
-        Form::Bf16 => [
-            "pair_gradients_bf16_sgd",
-            "pair_gradients_bf16_adagrad",
-            "pair_gradients_bf16_row_wise",
-            "pair_gradients_bf16_adam",
-            "pair_gradients_bf16_lamb",
-        ],
-        Form::F32 => [
-            "pair_gradients_tf32_sgd",
-            "pair_gradients_tf32_adagrad",
-            "pair_gradients_tf32_row_wise",
-            "pair_gradients_tf32_adam",
-            "pair_gradients_tf32_lamb",
-        ],
-    };
-    by_rule(rule, kernels)
+    match (form, matches!(rule, UpdateRule::Sgd)) {
+        (Form::Bf16, true) => "pair_gradients_bf16_sgd",
+        (Form::Bf16, false) => "pair_gradients_bf16",
+        (Form::F32, true) => "pair_gradients_tf32_sgd",
+        (Form::F32, false) => "pair_gradients_tf32",
+    }
 }
 
 /// Marks ids whose row is of no other id, and lists the first keys of the other rows.

@@ -3,7 +3,7 @@
 //! Products in bf16 read their operands in tiles of their own order. A matrix that many products read is brought into that
 //! order once, whenever its weights have changed, instead of once for each product.
 
-use super::{Check, Result, size};
+use super::{Check, Result};
 use crate::memory::Space;
 use crate::{Buffer, Device, LinearAt, LinearShape};
 use spec::precision::Precision;
@@ -60,7 +60,7 @@ pub struct PackLinear<'a> {
     pub shape: LinearShape,
     /// Buffer that holds the matrix.
     pub parameters: &'a Buffer<f32>,
-    /// Offset of the matrix in `parameters`.
+    /// Offsets of matrix and bias in `parameters`.
     pub at: LinearAt,
     /// Whether [`Device::linear_backward`] is going to read the packed matrix too.
     pub backward: bool,
@@ -100,11 +100,16 @@ impl Device {
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn pack_linear(&self, args: PackLinear) -> Result {
+        self.pack_linears(&mut [args])
+    }
+
+    /// As [`Device::pack_linear`], for the matrices of several maps at once.
+    pub fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
         let check = Check::new("pack_linear", self);
-        let LinearShape { inputs, outputs, .. } = args.shape;
-        let end = args.at.weight.saturating_add(size([outputs, inputs]));
-        check.buffer("parameters", args.parameters, end)?;
-        check.buffer("packed", &args.packed.panels, 0)?;
-        self.backend().pack_linear(args)
+        for PackLinear { shape, parameters, at, packed, .. } in &*maps {
+            check.buffer("parameters", parameters, at.end(*shape))?;
+            check.buffer("packed", &packed.panels, 0)?;
+        }
+        self.backend().pack_linears(maps)
     }
 }

@@ -171,7 +171,7 @@ impl Case {
 fn case() -> impl Strategy<Value = Case> {
     let dim = proptest::sample::select(vec![16, 32, 48, 64, 128, 256]);
     let count = prop_oneof![2..=32usize, Just(27), Just(17), Just(16)];
-    let table_rows = prop_oneof![1..4usize, 5..200usize, Just(5000)];
+    let table_rows = prop_oneof![1..4usize, 5..200usize, Just(1000)];
     let sizes = (0..70usize, count, dim, table_rows, 0..4u32);
     (sizes, any::<(bool, bool, u64)>(), (0..7usize, 0..4usize)).prop_map(
         |((rows, count, dim, table_rows, longest), (mean, weighted, seed), (rule, how))| Case {
@@ -193,7 +193,7 @@ fn devices_of_pairs() -> Vec<Device> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
     fn the_bits_of_their_parts(case in case()) {
@@ -217,7 +217,7 @@ fn near_the_reference_on_a_gpu() {
     {
         let update = Update::new(rule, 0.01, 1);
         let case = Case { shape, table_rows, longest: 0, mean: false, weighted: false, update, seed: 5 };
-        let expected = case.run(&Device::Reference, true);
+        let expected = crate::gpu::is_there().then(|| case.run(&Device::Reference, true)).unwrap_or_default();
         for (precision, most) in [(Precision::Bf16, 6e-3), (Precision::Tf32, 1e-3)] {
             let Some(device) = in_precision(precision) else { continue };
             assert!(device.fuses_pairs(shape));

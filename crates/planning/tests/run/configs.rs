@@ -242,6 +242,27 @@ fn an_automatic_all_reduce_is_written_out() {
     assert_eq!(planning::check(&config).unwrap().all_reduce, Algorithm::RecursiveDoubling);
 }
 
+/// NCCL adds floats of ranks that exist.
+#[test]
+fn an_all_reduce_by_nccl_is_of_floats() {
+    let mut config = Config::default();
+    config.train.all_reduce = Some("nccl".parse().unwrap());
+    let run = planning::check(&config).unwrap();
+    assert_eq!(run.all_reduce, Algorithm::Nccl);
+    assert_eq!(config.explicit(&run).train.all_reduce, Some(AllReduce::By(Algorithm::Nccl)));
+    config.wire = "vectors=bf16,gradients=u8".parse().unwrap();
+    assert!(planning::check(&config).is_ok(), "what is not added may be encoded");
+    config.wire = "dense=bf16".parse().unwrap();
+    assert_eq!(
+        planning::check(&config).unwrap_err().to_string(),
+        "train.all_reduce (--all-reduce): nccl adds gradients in f32, but they are sent as bf16 (wire.dense); use f32 for dense, or \
+         another all-reduce, such as direct"
+    );
+    (config.wire, config.emulation.nodes) = (Default::default(), Some(16));
+    let refused = planning::check(&config).unwrap_err().to_string();
+    assert!(refused.contains("no NCCL joins emulated nodes"), "{refused}");
+}
+
 #[test]
 fn a_model_without_dense_features_has_no_bottom() {
     let mut config = Config::default();

@@ -79,7 +79,7 @@ fn all_reduces_add_every_contribution_once_for_any_number_of_members() {
         let divisors = (2..members).filter(|hosts| members % hosts == 0);
         shapes.extend(divisors.map(|hosts| shape(hosts, members / hosts, hosts % 2 == 0)));
         shapes.push((0..members).map(|i| i * i % 3).collect());
-        for (hosts, algorithm) in shapes.iter().flat_map(|hosts| Algorithm::ALL.map(|a| (hosts, a))) {
+        for (hosts, algorithm) in shapes.iter().flat_map(|hosts| Algorithm::ORDERED.map(|a| (hosts, a))) {
             for len in [0, 1, members - 1, members, 2 * members + 1] {
                 let units = one_tensor(Codec::F32, len);
                 check_all_reduce(algorithm, &units, len, hosts, Compensation::Every);
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn programs_of_any_group_and_codec_are_sound(
-        algorithm in proptest::sample::select(&Algorithm::ALL[..]),
+        algorithm in proptest::sample::select(&Algorithm::ORDERED[..]),
         codec in proptest::sample::select(&Codec::ALL[..]),
         compensation in proptest::sample::select(&COMPENSATIONS[..]),
         hosts in proptest::collection::vec(0..4usize, 1..20),
@@ -265,7 +265,7 @@ fn encodes(algorithm: Algorithm, hosts: &[usize], me: usize, how: Compensation) 
 #[test]
 fn printed_compensation_leaves_out_what_the_paper_leaves_out() {
     use Compensation::{AsPrinted, Every, None};
-    for (algorithm, how) in Algorithm::ALL.into_iter().flat_map(|a| COMPENSATIONS.map(|c| (a, c))) {
+    for (algorithm, how) in Algorithm::ORDERED.into_iter().flat_map(|a| COMPENSATIONS.map(|c| (a, c))) {
         let compensated = encodes(algorithm, &shape(4, 2, false), 6, how).into_iter().map(|(_, c)| c);
         let printed = [Algorithm::Ring, Algorithm::RecursiveDoubling].contains(&algorithm);
         match how {
@@ -289,7 +289,7 @@ fn printed_compensation_leaves_out_what_the_paper_leaves_out() {
 
 #[test]
 fn algorithms_have_names_that_parse() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::ORDERED {
         assert_eq!(algorithm.name().parse(), Ok(algorithm));
         assert_eq!(serde_json::to_value(algorithm).unwrap(), algorithm.name());
         assert_eq!(format!("{algorithm:20}|"), format!("{:20}|", algorithm.name()));

@@ -1,7 +1,8 @@
 //! All-reduce of dense gradients: the algorithm that a user names, or one that follows from the cluster.
 //!
 //! One algorithm serves all buckets of a run: those of dense layers over the world, and those of tower modules inside their
-//! tower groups. The norm of gradients, one float, is always reduced directly.
+//! tower groups. The norm of gradients, one float, is always reduced directly. `auto` chooses among the algorithms whose sums have a
+//! fixed order; `nccl` must be named.
 //!
 //! ```
 //! use spec::program::Algorithm;

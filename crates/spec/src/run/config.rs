@@ -184,7 +184,9 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_to_all: Option<AllToAll>,
     /// Algorithm of the all-reduce of dense gradients, over the world and for tower modules inside their tower groups: `auto`,
-    /// `direct`, `ring`, `recursive-doubling` or `two-level`. Results differ in their last bits. Default: `direct`.
+    /// `direct`, `ring`, `recursive-doubling`, `two-level` or `nccl`. Results differ in their last bits. With all but `nccl` the
+    /// order of sums is fixed, and a run has the same bits every time; `nccl` needs `--transport nccl`, is faster, and leaves the
+    /// order to NCCL. Default: `direct`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_reduce: Option<AllReduce>,
     /// Values that SPTT brings into peer order: `vectors`, `ids` or `none`. Default: `ids`, which costs nothing. With `none`

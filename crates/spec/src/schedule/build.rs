@@ -28,10 +28,12 @@ impl<'a> Build<'a> {
         // Layers that are emulated have buckets of their own, where others are not.
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
+        let fused = if fuse_pairs { fused::dot_of(deployment) } else { None };
+        // The only rank has nobody to reduce gradients with: one bucket, so that layers that stand behind each other go back together.
+        let bytes = if fused.is_some() && deployment.emulation.is_none() { usize::MAX } else { bytes };
         let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
         let copies = CopiedTable::list(deployment, batch);
-        let fused = if fuse_pairs { fused::dot_of(deployment) } else { None };
         Self { deployment, task, norm, fused, copies, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
 

@@ -27,7 +27,7 @@ impl Reduction {
     ) -> Result<Self, KernelError> {
         let prepared = collective.and_then(|collective| {
             let units = collective.traffic.reduced(deployment, rank)?.units(collective.traffic.codec());
-            Some(Prepared::new(units, collective.program(deployment, rank)?))
+            Some(Prepared::new(units, collective.program(deployment, rank)?).by(collective.algorithm))
         });
         let prepared = prepared.unwrap_or_default();
         let error = Buffer::zeroed(device.for_exchange(), prepared.program.error_len())?;

@@ -1,8 +1,8 @@
 //! Cluster of a run: ranks that are threads of this process, or processes of an MPI job.
 
-use collectives::{CollectiveError, Communicator, Failure, Options, launch};
+use collectives::{CollectiveError, Communicator, Failure, Options, launch, launch_over_nccl};
 #[cfg(feature = "mpi")]
-use collectives::{MpiJob, MpiOptions};
+use collectives::{DeviceMemory, MpiJob, MpiOptions};
 use kernels::{Device, KernelError};
 use spec::run::Run;
 use spec::topology::Topology;
@@ -16,6 +16,8 @@ pub enum Cluster {
     /// All ranks are threads of this process.
     #[default]
     Threads,
+    /// All ranks are threads of this process with a GPU each, between which NCCL moves memory.
+    NcclThreads,
     /// This process is one rank of an MPI job.
     #[cfg(feature = "mpi")]
     Processes {
@@ -27,10 +29,25 @@ pub enum Cluster {
 }
 
 impl Cluster {
+    /// Whether all ranks are threads of this process.
+    pub fn is_one_process(&self) -> bool {
+        matches!(self, Cluster::Threads | Cluster::NcclThreads)
+    }
+
+    /// Whether NCCL moves memory between the GPUs of the ranks.
+    pub fn uses_nccl(&self) -> bool {
+        match self {
+            Cluster::Threads => false,
+            Cluster::NcclThreads => true,
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { options, .. } => options.device_memory == DeviceMemory::Nccl,
+        }
+    }
+
     /// Whether rank 0 is here: whoever has it reports for all.
     pub fn has_first_rank(&self) -> bool {
         match self {
-            Cluster::Threads => true,
+            Cluster::Threads | Cluster::NcclThreads => true,
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, .. } => job.rank() == 0,
         }
@@ -39,7 +56,7 @@ impl Cluster {
     /// World rank of this process, where a process is one rank; `None` where all ranks are here.
     pub(crate) fn own_rank(&self) -> Option<usize> {
         match self {
-            Cluster::Threads => None,
+            Cluster::Threads | Cluster::NcclThreads => None,
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, .. } => Some(job.rank()),
         }
@@ -48,7 +65,7 @@ impl Cluster {
     /// Ranks that share this machine, whatever hosts are pretended.
     pub fn ranks_here(&self, topology: Topology) -> Vec<usize> {
         match self {
-            Cluster::Threads => (0..topology.ranks()).collect(),
+            Cluster::Threads | Cluster::NcclThreads => (0..topology.ranks()).collect(),
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, .. } => {
                 job.ranks_here().into_iter().filter(|&rank| rank < topology.ranks()).collect()
@@ -61,7 +78,7 @@ impl Cluster {
     /// ranks may be gone.
     pub fn leave(self) -> Result<(), CollectiveError> {
         match self {
-            Cluster::Threads => Ok(()),
+            Cluster::Threads | Cluster::NcclThreads => Ok(()),
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, .. } => Arc::into_inner(job).map_or(Ok(()), MpiJob::finish),
         }
@@ -79,6 +96,7 @@ impl Cluster {
     ) -> Result<Vec<T>, Box<Failure>> {
         match self {
             Cluster::Threads => launch(topology, options, devices, body),
+            Cluster::NcclThreads => launch_over_nccl(topology, options, devices, body),
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, options: mpi } => {
                 job.launch(topology, options, mpi, devices, body).map(|result| vec![result])

@@ -2,9 +2,11 @@
 
 use crate::Error;
 use crate::run::cluster::{Cluster, threads};
+use collectives::CollectiveError;
 use kernels::{CudaReport, Device, Found, Gpu, GpuOptions, KernelError, cuda_report};
 use spec::device::DeviceChoice;
 use spec::precision::{Precision, Precisions};
+use spec::program::Algorithm;
 use spec::run::{Run, RunError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,6 +27,7 @@ impl Devices {
     /// the run asks for what the machine does not have.
     pub fn new(run: &Run, cluster: &Cluster) -> Result<Self, Error> {
         let device = resolve_device(run.device, &run.precision)?;
+        check_transport(cluster, device)?;
         let mut devices = Self {
             threads: threads(run, cluster),
             precision: run.precision.all,
@@ -36,6 +39,9 @@ impl Devices {
         }
         let count = Gpu::count().map_err(|error| refused(device, error))?;
         devices.gpu_of = gpu_by_rank(device, count, &cluster.ranks_here(run.topology()));
+        if let Some(shared) = shared_gpu(&devices.gpu_of).filter(|_| cluster.uses_nccl()) {
+            return Err(RunError::new("train.device (--device)", shared.to_string()).into());
+        }
         let in_process = |rank: &usize| cluster.own_rank().is_none_or(|own| own == *rank);
         for (_, &index) in devices.gpu_of.iter().filter(|(rank, _)| in_process(rank)) {
             if let Entry::Vacant(entry) = devices.gpus.entry(index) {
@@ -85,6 +91,42 @@ pub(crate) fn free_memory() -> BTreeMap<usize, u64> {
 /// GPU of each of the ranks `here`, which share a machine with `count` GPUs.
 fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<usize, usize> {
     here.iter().enumerate().filter_map(|(i, &rank)| Some((rank, device.gpu(i, count)?))).collect()
+}
+
+/// Refuses NCCL between ranks of `cluster` that compute on `device` (never `auto`) where there is nothing for it to move, or where
+/// this machine has no NCCL.
+pub fn check_transport(cluster: &Cluster, device: DeviceChoice) -> Result<(), RunError> {
+    if !cluster.uses_nccl() {
+        return Ok(());
+    }
+    if device == DeviceChoice::Cpu {
+        let problem = "nccl moves memory of GPUs, but the ranks compute on the CPU; use --device cuda, or --transport in-process or mpi";
+        return Err(RunError::new("--transport", problem));
+    }
+    match cuda_report().nccl {
+        Found::Present { .. } => Ok(()),
+        Found::Missing { problem, remedy } => {
+            Err(RunError::new("--transport", format!("nccl cannot be used here: {problem}; {remedy}")))
+        }
+    }
+}
+
+/// Refuses a run whose gradients NCCL shall add up, if NCCL does not join the ranks.
+pub fn check_all_reduce(cluster: &Cluster, all_reduce: Algorithm) -> Result<(), RunError> {
+    if all_reduce == Algorithm::Nccl && !cluster.uses_nccl() {
+        let problem = "nccl adds gradients only where NCCL joins the ranks; use --transport nccl, or another all-reduce, such as direct";
+        return Err(RunError::new("train.all_reduce (--all-reduce)", problem));
+    }
+    Ok(())
+}
+
+/// Two ranks that use one GPU, if any do: the lowest, and the next on its GPU.
+fn shared_gpu(gpu_of: &BTreeMap<usize, usize>) -> Option<CollectiveError> {
+    let mut first_on: BTreeMap<usize, usize> = BTreeMap::new();
+    gpu_of.iter().find_map(|(&second, &gpu)| {
+        let first = *first_on.entry(gpu).or_insert(second);
+        (first != second).then_some(CollectiveError::SharedGpu { first, second, gpu })
+    })
 }
 
 /// What `device` is on this machine: never `auto`. Refuses a device that the machine does not have, and a precision that the

@@ -24,7 +24,7 @@ const MAX_RANKS: usize = 1024;
 pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<MemoryNeed, Error> {
     run.model.check_trainable().map_err(|error| RunError::new(error.field, error.problem))?;
     let here = cluster.ranks_here(run.topology()).len();
-    if matches!(cluster, Cluster::Threads) && here > MAX_RANKS {
+    if cluster.is_one_process() && here > MAX_RANKS {
         return Err(Error::Ranks { ranks: here, most: MAX_RANKS });
     }
     let need = MemoryNeed::of(run, cluster, purpose);

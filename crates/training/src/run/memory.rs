@@ -151,7 +151,7 @@ impl MemoryNeed {
         let shape = Shape::new(run, &schedule, threads(run, cluster), purpose);
         let mut parts = Parts::default();
         here.iter().for_each(|&rank| parts.add(&shape.of_rank(rank)));
-        let in_process = matches!(cluster, Cluster::Threads);
+        let in_process = cluster.is_one_process();
         if in_process {
             parts.pairs += shape.meetings();
         }

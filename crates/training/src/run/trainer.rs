@@ -4,7 +4,7 @@ use crate::Error;
 use crate::checkpoint::warm_start::warm_start;
 use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
-use crate::run::devices::Devices;
+use crate::run::devices::{Devices, check_all_reduce};
 use crate::run::event::Event;
 use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
@@ -36,6 +36,7 @@ pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error
         let problem = "a paced run computes nothing, so that it uses no device; leave it out";
         return Err(RunError::new("train.device (--device)", problem).into());
     }
+    check_all_reduce(session.cluster, run.all_reduce)?;
     let devices = Devices::new(run, session.cluster)?;
     train_on(run, |rank| devices.of(rank), &|split| shared.source(split), session)
 }

@@ -42,7 +42,14 @@ impl<'a> Communicators<'a> {
                 peers: world.split(&label, index, group)?,
             })
         };
-        Ok(Self { world, divided: groups.map(divide).transpose()? })
+        let divided = groups.map(divide).transpose()?;
+        let label = Label::from("connect");
+        world.connect(&label)?;
+        if let Some(Divided { group, peers, .. }) = &divided {
+            group.connect(&label)?;
+            peers.connect(&label)?;
+        }
+        Ok(Self { world, divided })
     }
 
     /// All ranks.

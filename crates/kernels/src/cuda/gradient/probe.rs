@@ -1,8 +1,9 @@
 //! The kernel by itself, for tests and measurements.
 
-use super::{Bf16Matrix, MaskedInputGradient, masked_input_gradient, queue};
+use super::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use crate::Buffer;
 use crate::cuda::Cuda;
+use crate::cuda::operand::LaterSums;
 use crate::cuda::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::cuda::stream::CardEvent;
 use crate::op::Result;
@@ -15,8 +16,6 @@ pub struct GradientProbe<'a> {
     pub sizes: [usize; 3],
     /// Strides of dy, w, y and dx.
     pub strides: [usize; 4],
-    /// Whether blocks share weights two by two.
-    pub pairs: bool,
     /// Gradient of the output.
     pub dy: &'a Buffer<u16>,
     /// Weights.
@@ -40,10 +39,6 @@ impl GradientProbe<'_> {
             );
             Bf16Matrix { at: buffer.card_address(), stride }
         };
-        let sums = self.sums.as_ref().map(|sums| {
-            assert!(sums.len() >= inputs, "sums fit into their buffer");
-            sums.card_address()
-        });
         MaskedInputGradient {
             rows,
             inputs,
@@ -52,16 +47,23 @@ impl GradientProbe<'_> {
             w: matrix(self.w, 1, outputs, inputs),
             y: self.y.map(|y| matrix(y, 2, rows, inputs)),
             dx: matrix(self.dx, 3, rows, inputs),
-            sums,
+            parts: None,
         }
     }
 
     /// Puts the gradient into the queue; false where the card has no kernel for it.
     pub fn queue(&mut self, cuda: &Cuda) -> Result<bool> {
-        match self.pairs {
-            true => masked_input_gradient(cuda, self.operands()),
-            false => queue(cuda, self.operands(), false),
+        let ([rows, inputs, _], operands) = (self.sizes, self.operands());
+        let Some(sums) = &self.sums else { return masked_input_gradient(cuda, operands) };
+        assert!(sums.len() >= inputs, "sums fit into their buffer");
+        let parts = rows.div_ceil(SUM_ROWS);
+        let mut later = LaterSums::new(cuda, parts * inputs)?;
+        let parts = Some(later.room(parts, inputs, sums.card_address())?);
+        let queued = masked_input_gradient(cuda, MaskedInputGradient { parts, ..operands })?;
+        if queued {
+            later.add()?;
         }
+        Ok(queued)
     }
 
     /// Time of one of `repeats` gradients behind each other.

@@ -243,26 +243,5 @@ __device__ __forceinline__ void input_gradient(const TensorMap &dy, const Tensor
     }
 INPUT_GRADIENT(input_gradient_256, 256, 3, 1, false)
 INPUT_GRADIENT(input_gradient_256_masked, 256, 3, 1, true)
-INPUT_GRADIENT(input_gradient_256_pair, 256, 3, 2, false)
-INPUT_GRADIENT(input_gradient_256_pair_masked, 256, 3, 2, true)
 INPUT_GRADIENT(input_gradient_128, 128, 5, 1, false)
 INPUT_GRADIENT(input_gradient_128_masked, 128, 5, 1, true)
-INPUT_GRADIENT(input_gradient_128_pair, 128, 5, 2, false)
-INPUT_GRADIENT(input_gradient_128_pair_masked, 128, 5, 2, true)
-
-// Adds the sums of all 64 rows: 32 columns for a block of 32 warps, each of which adds every 32nd part, then the warps in order.
-extern "C" __global__ void __launch_bounds__(1024) input_gradient_sums(u32 count, u32 width, const float *parts, float *out) {
-    __shared__ float sums[32][33];
-    u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * 32 + lane;
-    float sum = 0.0f;
-    if (column < width) {
-#pragma unroll 8
-        for (u32 part = warp; part < count; part += 32) sum += parts[(u64)part * width + column];
-    }
-    sums[warp][lane] = sum;
-    __syncthreads();
-    if (warp == 0 && column < width) {
-        for (u32 i = 1; i < 32; i++) sum += sums[i][lane];
-        out[column] = sum;
-    }
-}

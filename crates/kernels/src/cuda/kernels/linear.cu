@@ -54,21 +54,30 @@ extern "C" __global__ void column_sums_bf16(u64 rows, u32 width, u32 stride, con
     sum_columns(rows, width, stride, x, weights, part_rows, parts);
 }
 
-// Column sums, second stage: adds the parts. Blocks of 1024: 32 columns side by side; line l of 32 adds the parts l, l + 32 and so on, and
-// the sums of lines are added in order.
-extern "C" __global__ void __launch_bounds__(1024) column_sums_of_parts(u32 count, u32 width, const float *parts, float *out) {
+// Parts of the sums of some columns. As `PartsOfSum` of `cuda/operand.rs`.
+struct PartsOfSum {
+    const float *parts;
+    float *out;
+    u32 count, width;
+};
+
+// Column sums, second stage: adds the parts of sum y. Blocks of 1024: 32 columns side by side; line l of 32 adds the parts l, l + 32 and
+// so on, and the sums of lines are added in order.
+extern "C" __global__ void __launch_bounds__(1024) add_parts_of_sums(const PartsOfSum *of) {
     __shared__ float sums[32][33];
+    const PartsOfSum job = of[blockIdx.y];
     u32 lane = threadIdx.x % 32, line = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
+    if (blockIdx.x * 32 >= job.width) return;
     float sum = 0.0f;
-    if (column < width) {
-#pragma unroll 4
-        for (u32 p = line; p < count; p += 32) sum += parts[(u64)p * width + column];
+    if (column < job.width) {
+#pragma unroll 8
+        for (u32 p = line; p < job.count; p += 32) sum += job.parts[(u64)p * job.width + column];
     }
     sums[line][lane] = sum;
     __syncthreads();
-    if (line == 0 && column < width) {
-        for (u32 i = 1; i < min(32u, count); i++) sum += sums[i][lane];
-        out[column] = sum;
+    if (line == 0 && column < job.width) {
+        for (u32 i = 1; i < min(32u, job.count); i++) sum += sums[i][lane];
+        job.out[column] = sum;
     }
 }
 
@@ -187,6 +196,70 @@ template <class X, class T> __device__ __forceinline__ void one_output_gradient(
     }
 }
 
+// All gradients of a linear map with one output in one pass over its input: dx[r, i] = dy[r] * w[i], 0 where `relu` and x[r, i] <= 0;
+// parts of the sums of dy[r] * x[r, i], of dx[r, i] if `dx_parts` is there, and of dy[r] if `dy_parts` is there. Blocks of 256: 32 pieces of
+// 16 bytes side by side, 8 rows at a time.
+template <class T> __device__ __forceinline__ void one_output_gradients(
+    u64 rows, u32 inputs, u32 stride, const T *x, const float *w, const float *dy, u32 relu, T *dx, u64 part_rows, float *w_parts,
+    float *dx_parts, float *dy_parts) {
+    typedef decltype(load16(dx)) Piece;
+    const u32 N = Piece::COUNT;
+    __shared__ float sums[8][32 * N + 4];
+    u32 lane = threadIdx.x % 32, line = threadIdx.x / 32, column = (blockIdx.x * 32 + lane) * N;
+    u64 begin = blockIdx.y * part_rows, end = begin + part_rows < rows ? begin + part_rows : rows;
+    Piece of_w = {}, of_dx = {}, weights = {};
+    float of_dy = 0.0f;
+#pragma unroll
+    for (u32 k = 0; k < N; k++) weights.of[k] = column + k < inputs ? w[column + k] : 0.0f;
+    if (column < inputs) {
+#pragma unroll 4
+        for (u64 r = begin + line; r < end; r += 8) {
+            u64 at = r * stride + column;
+            float d = dy[r];
+            Piece a = load16(x + at), g;
+#pragma unroll
+            for (u32 k = 0; k < N; k++) {
+                g.of[k] = relu && a.of[k] <= 0.0f ? 0.0f : d * weights.of[k];
+                of_w.of[k] += d * a.of[k];
+                of_dx.of[k] += rounded_as(dx, g.of[k]);
+            }
+            of_dy += d;
+            store16(dx + at, g);
+        }
+    }
+    auto write = [&](const Piece &piece, float *parts) {
+#pragma unroll
+        for (u32 k = 0; k < N; k++) sums[line][lane * N + k] = piece.of[k];
+        __syncthreads();
+        for (u32 c = threadIdx.x; c < 32 * N; c += 256) {
+            u32 to = blockIdx.x * 32 * N + c;
+            float all = sums[0][c];
+            for (u32 i = 1; i < 8; i++) all += sums[i][c];
+            if (to < inputs) parts[(u64)blockIdx.y * inputs + to] = all;
+        }
+        __syncthreads();
+    };
+    write(of_w, w_parts);
+    if (dx_parts) write(of_dx, dx_parts);
+    if (!dy_parts || blockIdx.x) return;
+    if (lane == 0) sums[line][0] = of_dy;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float all = sums[0][0];
+        for (u32 i = 1; i < 8; i++) all += sums[i][0];
+        dy_parts[blockIdx.y] = all;
+    }
+}
+
+#define GRADIENTS_ONE(NAME, T)                                                                                                \
+    extern "C" __global__ void __launch_bounds__(256)                                                                         \
+        NAME(u64 rows, u32 inputs, u32 stride, const T *x, const float *w, const float *dy, u32 relu, T *dx, u64 part_rows,   \
+             float *w_parts, float *dx_parts, float *dy_parts) {                                                              \
+        one_output_gradients(rows, inputs, stride, x, w, dy, relu, dx, part_rows, w_parts, dx_parts, dy_parts);               \
+    }
+GRADIENTS_ONE(gradients_one_f32, float)
+GRADIENTS_ONE(gradients_one_bf16, u16)
+
 #define INPUT_GRADIENT_ONE(NAME, X, T)                                                                                        \
     extern "C" __global__ void NAME(u64 rows, u32 inputs, u32 x_stride, u32 stride, const X *x, const float *w,               \
                                     const float *dy, u32 accumulate, u32 relu, T *dx) {                                       \
@@ -242,18 +315,32 @@ extern "C" __global__ void widened(u64 rows, u32 width, u32 stride, u32 padded, 
     }
 }
 
-// Matrix of a linear map as bf16, in rows of `stride` with zeros behind them, and behind it the bias, which may be null.
-extern "C" __global__ void packed_bf16(u32 outputs, u32 inputs, u32 stride, const float *w, const float *bias, u16 *to) {
+// A matrix to be packed, and its bias, which may be null. As `Pack` of `cuda/pack.rs`.
+struct Pack {
+    const float *w, *bias;
+    u16 *to;
+    u32 outputs, inputs, stride, unused;
+};
+
+// Matrices of linear maps as bf16, each in rows of `stride` with zeros behind them, and behind it the bias: matrix y of the list.
+extern "C" __global__ void packed_bf16(const Pack *list) {
+    const Pack of = list[blockIdx.y];
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x, threads = (u64)gridDim.x * blockDim.x;
-    u64 matrix = (u64)outputs * stride, all = matrix + (bias ? outputs : 0);
+    u64 matrix = (u64)of.outputs * of.stride, all = matrix + (of.bias ? of.outputs : 0);
     for (u64 i = thread * 2; i < all; i += threads * 2) {
         float v[2];
+        u32 r = (u32)(i / of.stride), c = (u32)(i % of.stride);
 #pragma unroll
         for (u32 k = 0; k < 2; k++) {
-            u64 at = i + k, r = at / stride, c = at % stride;
-            if (at < matrix) v[k] = c < inputs ? w[r * inputs + c] : 0.0f;
-            else v[k] = at < all ? bias[at - matrix] : 0.0f;
+            if (i < matrix) v[k] = c + k < of.inputs ? of.w[(u64)r * of.inputs + c + k] : 0.0f;
+            else v[k] = i + k < all ? of.bias[i + k - matrix] : 0.0f;
         }
-        *(u32 *)(to + i) = bf16_pair(v[0], v[1]);
+        *(u32 *)(of.to + i) = bf16_pair(v[0], v[1]);
     }
+}
+
+// Rows of `padded` floats without what is behind `width`.
+extern "C" __global__ void unpadded(u64 rows, u32 width, u32 padded, const float *from, float *to) {
+    u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x, threads = (u64)gridDim.x * blockDim.x;
+    for (u64 i = thread; i < rows * width; i += threads) to[i] = from[i / width * padded + i % width];
 }

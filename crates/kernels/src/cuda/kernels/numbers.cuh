@@ -20,6 +20,10 @@ __device__ __forceinline__ float float_of(u16 bits) { return __uint_as_float((u3
 __device__ __forceinline__ void put(float *to, float value) { *to = value; }
 __device__ __forceinline__ void put(u16 *to, float value) { *to = bf16_of(value); }
 
+// A float as it is after it was stored.
+__device__ __forceinline__ float rounded_as(const float *, float value) { return value; }
+__device__ __forceinline__ float rounded_as(const u16 *, float value) { return float_of(bf16_of(value)); }
+
 // The floats of 16 bytes.
 struct Four {
     static const u32 COUNT = 4;

@@ -70,47 +70,81 @@ struct Pairs {
     u32 first_stride;
     u32 first_bf16;     // whether vector 0 is stored as bf16
     const float *vectors; // all vectors of each sample, where there are no tables
+    const u8 *once;     // whether the row of a value is of no other value; null where nothing is updated
     u64 *faults;
 };
 
 // What a warp knows of the bags of a sample: thread v - 1 has that of vector v.
 struct Bag {
-    u32 start, length, id;
+    u32 start, length;
+    bool once;        // whether no other value has the row
     const float *row; // of a bag of one id without weight; null where the vector is a sum
 };
 
-__device__ __forceinline__ Bag bag_of(const Pairs &of, u64 sample, u32 lane) {
-    Bag bag = {0, 0, 0, 0};
-    if (lane + 1 >= of.count || sample >= of.rows) return bag;
-    if (!of.tables) {
-        bag.row = of.vectors + (sample * of.count + lane + 1) * of.dim;
+// The bags of coming samples, thread v - 1 having those of vector v. What is loaded for a sample is looked at when the warp comes to the
+// sample before, so that no load is waited for.
+struct Bags {
+    const float *weights; // of the table
+    u64 rows;
+    u32 table;
+    bool any;             // whether the thread has a vector
+    u32 start[2], length[2], id;
+    bool once;
+
+    __device__ __forceinline__ Bags(const Pairs &of, u32 lane) : weights(0), rows(0), table(0), any(lane + 1 < of.count) {
+        if (!any || !of.tables) return;
+        const TableCall &call = of.tables[lane];
+        (weights = call.weights), (rows = call.rows), (table = call.table);
+    }
+
+    // Loads the bounds of the bag of a sample, as number `which`.
+    __device__ __forceinline__ void load_bounds(const Pairs &of, u64 sample, u32 which) {
+        (start[which] = 0), (length[which] = 0);
+        if (!any || !of.tables || sample >= of.rows) return;
+        u64 at = (u64)table * of.samples + sample;
+        start[which] = of.starts[at];
+        length[which] = of.lengths[at];
+    }
+
+    // Loads the id of a bag of one, whose bounds are number `which`.
+    __device__ __forceinline__ void load_id(const Pairs &of, u32 which) {
+        if ((u64)start[which] + length[which] > of.value_count) {
+            fault_values(of.faults, (u64)start[which] + length[which]);
+            length[which] = 0;
+        }
+        (id = 0), (once = false);
+        if (length[which] != 1) return;
+        id = of.values[start[which]];
+        once = of.once && of.once[start[which]];
+    }
+
+    // The bag of a sample whose bounds are number `which`, and whose id was loaded last.
+    __device__ __forceinline__ Bag bag(const Pairs &of, u64 sample, u32 lane, u32 which) {
+        Bag bag = {start[which], length[which], once, 0};
+        if (!any || sample >= of.rows) return bag;
+        if (!of.tables) {
+            bag.row = of.vectors + (sample * of.count + lane + 1) * of.dim;
+        } else if (bag.length == 1 && id >= rows) {
+            fault_id(of.faults, table, id);
+            bag.length = 0;
+        } else if (bag.length == 1 && !of.weights) {
+            bag.row = weights + (u64)id * of.dim;
+        }
         return bag;
     }
-    const TableCall &table = of.tables[lane];
-    u64 at = (u64)table.table * of.samples + sample;
-    bag.start = of.starts[at];
-    bag.length = of.lengths[at];
-    if ((u64)bag.start + bag.length > of.value_count) {
-        fault_values(of.faults, (u64)bag.start + bag.length);
-        bag.length = 0;
-    }
-    if (bag.length == 1) {
-        bag.id = of.values[bag.start];
-        if (bag.id >= table.rows) {
-            fault_id(of.faults, table.table, bag.id);
-            bag.length = 0;
-        } else if (!of.weights) {
-            bag.row = table.weights + (u64)bag.id * of.dim;
-        }
-    }
-    return bag;
-}
+};
 
+__device__ __forceinline__ void copy_async_one(float *to, const float *from) {
+    u32 shared = (u32)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(from) : "memory");
+}
 __device__ __forceinline__ void copy_async(float *to, const float *from) {
     u32 shared = (u32)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
 }
-__device__ __forceinline__ void wait_async() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Ends a group of copies; all groups but the last are waited for.
+__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_all_but_last() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // The sum of a bag, as `lookup` computes it, of four floats from `e` on.
 __device__ __forceinline__ float4 pooled(const Pairs &of, const TableCall &table, u32 start, u32 length, u32 e) {
@@ -131,31 +165,50 @@ __device__ __forceinline__ float4 pooled(const Pairs &of, const TableCall &table
     return sum;
 }
 
-// Brings the vectors of a sample to shared memory, `stride` floats from vector to vector; `wait_async` and `__syncwarp` are to follow.
+// Brings the vectors of a sample to shared memory, `stride` floats from vector to vector; they are there once the copies are waited for.
 __device__ __forceinline__ void fetch(const Pairs &of, u64 sample, const Bag &bag, float *v, u32 stride) {
     u32 lane = threadIdx.x & (WARP - 1), lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
-    for (u32 base = 1; base < of.count; base += at_once) {
-        u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
-        const float *row = (const float *)__shfl_sync(FULL, (u64)bag.row, from);
-        u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
-        if (vector >= of.count) continue;
-        float *to = v + vector * stride;
-        for (u32 e = within * 4; e < of.dim; e += lanes * 4) {
-            if (row) copy_async(to + e, row + e);
-            else *(float4 *)(to + e) = pooled(of, of.tables[from], start, length, e);
+    bool rows_alone = __all_sync(FULL, bag.row || lane + 1 >= of.count);
+    if (rows_alone && of.dim == 4 * WARP) {
+        float *to = v + stride + lane * 4;
+#pragma unroll 4
+        for (u32 from = 0; from + 1 < of.count; from++, to += stride)
+            copy_async(to, (const float *)__shfl_sync(FULL, (u64)bag.row, from) + lane * 4);
+    } else {
+        for (u32 base = 1; base < of.count; base += at_once) {
+            u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
+            const float *row = (const float *)__shfl_sync(FULL, (u64)bag.row, from);
+            u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
+            if (vector >= of.count) continue;
+            float *to = v + vector * stride;
+            for (u32 e = within * 4; e < of.dim; e += lanes * 4) {
+                if (row) copy_async(to + e, row + e);
+                else *(float4 *)(to + e) = pooled(of, of.tables[from], start, length, e);
+            }
         }
     }
     if (of.first_bf16) {
+        // As it is stored, in the first half of its place: `widen_first` makes it floats.
         const u16 *first = (const u16 *)of.first + sample * of.first_stride;
-        for (u32 e = lane * 8; e < of.dim; e += WARP * 8) {
-            Eight eight = load16(first + e);
-            *(float4 *)(v + e) = make_float4(eight.of[0], eight.of[1], eight.of[2], eight.of[3]);
-            *(float4 *)(v + e + 4) = make_float4(eight.of[4], eight.of[5], eight.of[6], eight.of[7]);
-        }
+        for (u32 e = lane * 8; e < of.dim; e += WARP * 8) copy_async(v + e / 2, (const float *)(first + e));
     } else {
         const float *first = (const float *)of.first + sample * of.first_stride;
         for (u32 e = lane * 4; e < of.dim; e += WARP * 4) copy_async(v + e, first + e);
     }
+}
+
+// Makes vector 0, which arrived as bf16, floats.
+__device__ __forceinline__ void widen_first(const Pairs &of, float *v) {
+    if (!of.first_bf16) return;
+    u32 lane = threadIdx.x & (WARP - 1);
+    float first[8];
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) first[i] = lane + WARP * i < of.dim ? float_of(((const u16 *)v)[lane + WARP * i]) : 0.0f;
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < 8; i++)
+        if (lane + WARP * i < of.dim) v[lane + WARP * i] = first[i];
+    __syncwarp();
 }
 
 // Place of the product of vectors i > j behind vector 0.
@@ -165,25 +218,46 @@ __device__ __forceinline__ u32 pair(u32 i, u32 j) { return i * (i - 1) / 2 + j; 
 template <class Of, class Number> __device__ __forceinline__ void products(const Pairs &of, u32 stride, u32 room, Number *out) {
     extern __shared__ float4 shared[];
     u32 lane = threadIdx.x & (WARP - 1), warp = threadIdx.x / WARP, warps = blockDim.x / WARP, g = lane / 4, t = lane % 4;
-    float *v = (float *)shared + (u64)warp * room;
-    Number *staged = (Number *)v;
+    float *rooms = (float *)shared + (u64)warp * 2 * room;
     u64 step = (u64)gridDim.x * warps, sample = (u64)blockIdx.x * warps + warp;
     u32 tiles = (of.count + 7) / 8, width = of.dim + of.count * (of.count - 1) / 2;
-    const float *row_of_tile[4];
+    u32 row_of_tile[4];
 #pragma unroll
-    for (u32 j = 0; j < 4; j++) row_of_tile[j] = v + (8 * j + g < of.count ? 8 * j + g : 0) * stride;
-    Bag bag = bag_of(of, sample, lane);
-    for (; sample < of.rows; sample += step) {
-        fetch(of, sample, bag, v, stride);
-        bag = bag_of(of, sample + step, lane);
-        wait_async();
+    for (u32 j = 0; j < 4; j++) row_of_tile[j] = (8 * j + g < of.count ? 8 * j + g : 0) * stride;
+    Bags bags(of, lane);
+    bags.load_bounds(of, sample, 0);
+    bags.load_id(of, 0);
+    bags.load_bounds(of, sample + step, 1);
+    if (sample < of.rows) fetch(of, sample, bags.bag(of, sample, lane, 0), rooms, stride);
+    end_copies();
+    bags.load_id(of, 1);
+    bags.load_bounds(of, sample + 2 * step, 0);
+    // The vectors of the next sample are on their way while those of this one are multiplied. Bounds of the next sample are number 1,
+    // of the one behind it number 0, and so on in turns.
+    for (u32 turn = 0; sample < of.rows; sample += step, turn ^= 1) {
+        float *v = rooms + turn * room;
+        Number *staged = (Number *)v;
+        if (sample + step < of.rows) {
+            Bag next = turn ? bags.bag(of, sample + step, lane, 0) : bags.bag(of, sample + step, lane, 1);
+            fetch(of, sample + step, next, rooms + (turn ^ 1) * room, stride);
+        }
+        end_copies();
+        if (turn) {
+            bags.load_id(of, 1);
+            bags.load_bounds(of, sample + 3 * step, 0);
+        } else {
+            bags.load_id(of, 0);
+            bags.load_bounds(of, sample + 3 * step, 1);
+        }
+        wait_for_all_but_last();
         __syncwarp();
+        widen_first(of, v);
         float c[6][4] = {};
         for (u32 k = 0; k < of.dim; k += Of::K) {
             u32 f[4][2], a[4], b[4];
 #pragma unroll
             for (u32 j = 0; j < 4; j++)
-                if (j < tiles) Of::along(row_of_tile[j] + k, t, f[j]);
+                if (j < tiles) Of::along(v + row_of_tile[j] + k, t, f[j]);
                 else f[j][0] = f[j][1] = 0;
             a[0] = f[0][0], a[1] = f[1][0], a[2] = f[0][1], a[3] = f[1][1];
             b[0] = f[2][0], b[1] = f[3][0], b[2] = f[2][1], b[3] = f[3][1];
@@ -225,13 +299,13 @@ template <class Of, class Number> __device__ __forceinline__ void products(const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) pair_products_bf16(const Pairs of, u32 stride, u32 room, u16 *out) {
+extern "C" __global__ void __launch_bounds__(512, 1) pair_products_bf16(const Pairs of, u32 stride, u32 room, u16 *out) {
     products<OfBf16>(of, stride, room, out);
 }
-extern "C" __global__ void __launch_bounds__(128) pair_products_bf16_to_f32(const Pairs of, u32 stride, u32 room, float *out) {
+extern "C" __global__ void __launch_bounds__(512, 1) pair_products_bf16_to_f32(const Pairs of, u32 stride, u32 room, float *out) {
     products<OfBf16>(of, stride, room, out);
 }
-extern "C" __global__ void __launch_bounds__(128) pair_products_tf32(const Pairs of, u32 stride, u32 room, float *out) {
+extern "C" __global__ void __launch_bounds__(512, 1) pair_products_tf32(const Pairs of, u32 stride, u32 room, float *out) {
     products<OfTf32>(of, stride, room, out);
 }
 
@@ -243,7 +317,6 @@ struct PairGradients {
     u32 dfirst_bf16;      // whether it is stored as bf16
     float *dvectors;      // gradients of vectors: of all, vector 0 included, where there are no tables; else of those with a row that
                           // other samples have too, one vector after another without vector 0
-    const u8 *once;       // whether the row of a value is of no other value; null where there are no tables
 };
 
 // Gradients of all vectors of a sample, in place of the vectors. Weights of rows that are updated in place are updated by the rule at
@@ -319,9 +392,8 @@ template <class Of, class Number> __device__ __forceinline__ void gradients_of_p
 
 // Updates the rows of a sample's bags that no other value has, given the gradients of the sample's vectors; vectors with other rows are
 // written out. All threads of the warp call this.
-template <u32 KIND> __device__ __forceinline__ void update_sample(
-    const Pairs &of, const PairGradients &to, Rule rule, const Bag &bag, u64 sample, const float *v, u32 stride) {
-    rule.kind = KIND;
+__device__ __forceinline__ void update_sample(
+    const Pairs &of, const PairGradients &to, const Rule &rule, const Bag &bag, u64 sample, const float *v, u32 stride) {
     u32 lane = threadIdx.x & (WARP - 1), lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
     for (u32 base = 1; base < of.count; base += at_once) {
         u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
@@ -334,7 +406,7 @@ template <u32 KIND> __device__ __forceinline__ void update_sample(
         for (u32 j = 0; j < length; j++) {
             u32 id = of.values[start + j];
             if (id >= table.rows) continue;
-            if (!to.once[start + j]) {
+            if (!of.once[start + j]) {
                 shared_row = true;
                 continue;
             }
@@ -349,35 +421,69 @@ template <u32 KIND> __device__ __forceinline__ void update_sample(
 }
 
 // Gradients of `products`: of vector 0, and of the other vectors, whose rows are updated by the rule if they come from tables.
-template <class Of, class Number, u32 KIND> __device__ __forceinline__ void gradients(
+template <class Of, class Number, bool SGD> __device__ __forceinline__ void gradients(
     const Pairs &of, const PairGradients &to, const Rule &rule, u32 stride, u32 room) {
     extern __shared__ float4 shared[];
     u32 lane = threadIdx.x & (WARP - 1), warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-    float *v = (float *)shared + (u64)warp * room;
-    Number *dout = (Number *)(v + of.count * stride);
+    float *rooms = (float *)shared + (u64)warp * 2 * room;
     u64 step = (u64)gridDim.x * warps, sample = (u64)blockIdx.x * warps + warp;
     u32 width = of.dim + of.count * (of.count - 1) / 2;
     Rule sgd = rule;
     sgd.kind = RULE_SGD;
-    Bag bag = bag_of(of, sample, lane);
-    for (; sample < of.rows; sample += step) {
-        fetch(of, sample, bag, v, stride);
-        const Number *from = (const Number *)to.dout + sample * of.out_stride;
+    // Vectors and the gradients of their products.
+    auto fetch_all = [&](u64 of_sample, const Bag &bag, float *v) {
+        fetch(of, of_sample, bag, v, stride);
+        Number *dout = (Number *)(v + of.count * stride);
+        const Number *from = (const Number *)to.dout + of_sample * of.out_stride;
         const u32 N = 16 / sizeof(Number);
         if (of.out_stride % N == 0) {
             for (u32 i = lane; i < of.out_stride / N; i += WARP) copy_async((float *)((uint4 *)dout + i), (const float *)((const uint4 *)from + i));
         } else {
-            for (u32 i = lane; i < width; i += WARP) dout[i] = from[i];
+            // Floats alone are stored in rows of any width.
+            for (u32 i = lane; i < width; i += WARP) copy_async_one((float *)dout + i, (const float *)from + i);
+        }
+    };
+    Bags bags(of, lane);
+    bags.load_bounds(of, sample, 0);
+    bags.load_id(of, 0);
+    bags.load_bounds(of, sample + step, 1);
+    Bag bag = bags.bag(of, sample, lane, 0), next = bag;
+    if (sample < of.rows) fetch_all(sample, bag, rooms);
+    end_copies();
+    bags.load_id(of, 1);
+    bags.load_bounds(of, sample + 2 * step, 0);
+    for (u32 turn = 0; sample < of.rows; sample += step, turn ^= 1) {
+        float *v = rooms + turn * room;
+        Number *dout = (Number *)(v + of.count * stride);
+        if (sample + step < of.rows) {
+            next = turn ? bags.bag(of, sample + step, lane, 0) : bags.bag(of, sample + step, lane, 1);
+            fetch_all(sample + step, next, rooms + (turn ^ 1) * room);
+        }
+        end_copies();
+        if (turn) {
+            bags.load_id(of, 1);
+            bags.load_bounds(of, sample + 3 * step, 0);
+        } else {
+            bags.load_id(of, 0);
+            bags.load_bounds(of, sample + 3 * step, 1);
         }
         // Rows that are updated where they lie in shared memory, and written back: each the whole vector, of SGD.
-        bool once = to.once && bag.row && to.once[bag.start];
-        u32 direct = KIND == RULE_SGD && of.tables ? __ballot_sync(FULL, once) << 1 : 0;
-        bool simple = !of.tables || (KIND == RULE_SGD && __all_sync(FULL, bag.row || lane + 1 >= of.count));
-        Bag next = bag_of(of, sample + step, lane);
-        wait_async();
+        u32 direct = SGD && of.tables ? __ballot_sync(FULL, bag.row && bag.once) << 1 : 0;
+        bool simple = !of.tables || (SGD && __all_sync(FULL, bag.row || lane + 1 >= of.count));
+        wait_for_all_but_last();
         __syncwarp();
+        widen_first(of, v);
         gradients_of_pairs<Of>(of, sgd, v, stride, dout, simple ? direct : 0);
-        if (simple) {
+        if (simple && of.dim == 4 * WARP) {
+            const float *from = v + stride + lane * 4;
+            float *apart = of.tables ? to.dvectors + (sample * (of.count - 1)) * of.dim : to.dvectors + (sample * of.count + 1) * of.dim;
+#pragma unroll 4
+            for (u32 vector = 1; vector < of.count; vector++, from += stride, apart += of.dim) {
+                float *row = (float *)__shfl_sync(FULL, (u64)bag.row, vector - 1);
+                float *out = of.tables && (direct >> vector & 1) ? row : apart;
+                *(float4 *)(out + lane * 4) = *(const float4 *)from;
+            }
+        } else if (simple) {
             u32 lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
             for (u32 base = 1; base < of.count; base += at_once) {
                 u32 vector = base + lane / lanes, source = min(vector, of.count - 1) - 1;
@@ -389,7 +495,7 @@ template <class Of, class Number, u32 KIND> __device__ __forceinline__ void grad
                 for (u32 e = within * 4; e < of.dim; e += lanes * 4) *(float4 *)(out + e) = *(const float4 *)(v + vector * stride + e);
             }
         } else {
-            update_sample<KIND>(of, to, rule, bag, sample, v, stride);
+            update_sample(of, to, SGD ? sgd : rule, bag, sample, v, stride);
         }
         for (u32 e = lane; e < of.dim; e += WARP) {
             if (to.dfirst_bf16) ((u16 *)to.dfirst)[sample * to.dfirst_stride + e] = bf16_of(v[e]);
@@ -400,17 +506,13 @@ template <class Of, class Number, u32 KIND> __device__ __forceinline__ void grad
     }
 }
 
-#define PAIR_GRADIENTS(NAME, OF, NUMBER, KIND)                                                                                \
-    extern "C" __global__ void __launch_bounds__(128)                                                                         \
+#define PAIR_GRADIENTS(NAME, OF, NUMBER, SGD)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(512, 1)                                                                      \
         NAME(const Pairs of, const PairGradients to, const Rule rule, u32 stride, u32 room) {                                 \
-        gradients<OF, NUMBER, KIND>(of, to, rule, stride, room);                                                              \
+        gradients<OF, NUMBER, SGD>(of, to, rule, stride, room);                                                               \
     }
-#define PAIR_GRADIENTS_OF_RULES(NAME, OF, NUMBER)                                                                             \
-    PAIR_GRADIENTS(NAME##_sgd, OF, NUMBER, RULE_SGD)                                                                          \
-    PAIR_GRADIENTS(NAME##_adagrad, OF, NUMBER, RULE_ADAGRAD)                                                                  \
-    PAIR_GRADIENTS(NAME##_row_wise, OF, NUMBER, RULE_ROW_WISE_ADAGRAD)                                                        \
-    PAIR_GRADIENTS(NAME##_adam, OF, NUMBER, RULE_ADAM)                                                                        \
-    PAIR_GRADIENTS(NAME##_lamb, OF, NUMBER, RULE_LAMB)
 
-PAIR_GRADIENTS_OF_RULES(pair_gradients_bf16, OfBf16, u16)
-PAIR_GRADIENTS_OF_RULES(pair_gradients_tf32, OfTf32, float)
+PAIR_GRADIENTS(pair_gradients_bf16_sgd, OfBf16, u16, true)
+PAIR_GRADIENTS(pair_gradients_bf16, OfBf16, u16, false)
+PAIR_GRADIENTS(pair_gradients_tf32_sgd, OfTf32, float, true)
+PAIR_GRADIENTS(pair_gradients_tf32, OfTf32, float, false)

@@ -50,6 +50,6 @@ fn names_are_read_as_they_are_written() {
     let refused = "fastest".parse::<AllReduce>().unwrap_err();
     assert_eq!(
         refused,
-        "unknown all-reduce \"fastest\"; use auto, direct, ring, recursive-doubling or two-level"
+        "unknown all-reduce \"fastest\"; use auto, direct, ring, recursive-doubling, two-level or nccl"
     );
 }

@@ -4,6 +4,7 @@
 //!
 //! Where a device keeps rows in less than floats, it keeps the gradient of every layer too, and `dx₀` is summed once at the end.
 
+use super::mlp::pack_all;
 use super::{Back, Linear, Parameters, Weights};
 use crate::Error;
 use kernels::{
@@ -89,10 +90,10 @@ impl CrossNet {
         x0: &Buffer<f32>,
     ) -> Result {
         let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
-        for (i, (layer, CrossKept { h, z, output })) in self.layers.iter_mut().zip(&mut self.kept).enumerate()
-        {
-            let Layer { v, w, .. } = &mut *layer;
-            v.iter_mut().chain([w]).try_for_each(|map| map.pack(device, parameters))?;
+        let layers = self.layers.iter_mut();
+        let maps = layers.flat_map(|Layer { v, w, .. }| v.iter_mut().chain([w]));
+        pack_all(device, parameters, maps)?;
+        for (i, (layer, CrossKept { h, z, output })) in self.layers.iter().zip(&mut self.kept).enumerate() {
             h.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
             z.resize_rows(stored, rows, width)?;
             let given = if i == last && !self.keeps_output { Stored::Plain } else { stored };

@@ -60,19 +60,22 @@ impl Linear {
 
     /// Packs the matrix as the device reads it fastest, if the weights or the precision have changed since.
     pub fn pack(&mut self, device: &Device, parameters: &Parameters) -> Result {
+        match self.to_pack(device, parameters) {
+            Some(map) => device.pack_linear(map),
+            None => Ok(()),
+        }
+    }
+
+    /// The matrix that is to be packed, if the weights or the precision have changed since: it counts as packed from now on.
+    fn to_pack<'a>(&'a mut self, device: &Device, parameters: &'a Parameters) -> Option<PackLinear<'a>> {
         let weights = &parameters.buckets[self.bucket].weights;
         let current = Some((weights.version(), device.precision()));
-        if self.packed_of != current {
-            device.pack_linear(PackLinear {
-                shape: self.shape(0),
-                parameters: weights,
-                at: self.at,
-                backward: self.input_gradient,
-                packed: &mut self.packed,
-            })?;
-            self.packed_of = current;
+        if self.packed_of == current {
+            return None;
         }
-        Ok(())
+        self.packed_of = current;
+        let (shape, at, backward) = (self.shape(0), self.at, self.input_gradient);
+        Some(PackLinear { shape, parameters: weights, at, backward, packed: &mut self.packed })
     }
 
     /// The matrix as it was packed, if that is the one of `weights`.
@@ -200,7 +203,7 @@ impl Mlp {
         input: &Buffer<f32>,
         first: Option<u64>,
     ) -> Result {
-        self.layers.iter_mut().try_for_each(|layer| layer.pack(device, parameters))?;
+        pack_all(device, parameters, self.layers.iter_mut())?;
         let dropout = self.dropout.as_ref().zip(first);
         // What is dropped is dropped between two layers.
         let most = if dropout.is_some() { 1 } else { CHAIN_LAYERS };
@@ -294,6 +297,19 @@ impl Mlp {
         let alike = self.layers[..end].iter().rev().take(most).take_while(|layer| layer.bucket == bucket);
         end - alike.count()
     }
+}
+
+/// Packs the matrices of layers that have changed, all at once where the device is a GPU: a launch for each would take longer.
+pub(super) fn pack_all<'a>(
+    device: &Device,
+    parameters: &'a Parameters,
+    mut layers: impl Iterator<Item = &'a mut Linear>,
+) -> Result {
+    if !device.is_queued() {
+        return layers.try_for_each(|layer| layer.pack(device, parameters));
+    }
+    let mut maps: Vec<PackLinear> = layers.filter_map(|layer| layer.to_pack(device, parameters)).collect();
+    device.pack_linears(&mut maps)
 }
 
 /// How rows of `width` floats are stored: as the device keeps them, or one after another.

@@ -55,3 +55,33 @@ fn a_machine_without_gpus_refuses_what_only_they_have() {
         "{refused}"
     );
 }
+
+#[test]
+fn nccl_needs_gpus_and_one_for_each_rank() {
+    let refused = check_transport(&Cluster::NcclThreads, DeviceChoice::Cpu).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "--transport: nccl moves memory of GPUs, but the ranks compute on the CPU; use --device cuda, or --transport in-process or mpi"
+    );
+    assert_eq!(check_transport(&Cluster::Threads, DeviceChoice::Cpu), Ok(()));
+    let gpu_of = gpu_by_rank(DeviceChoice::Cuda(None), 2, &[4, 5, 6]);
+    let shared = shared_gpu(&gpu_of).map(|shared| shared.to_string()).unwrap_or_default();
+    assert!(shared.starts_with("ranks 4 and 6 both use GPU 0 of their host, but NCCL needs"), "{shared}");
+    assert!(shared_gpu(&gpu_by_rank(DeviceChoice::Cuda(None), 3, &[4, 5, 6])).is_none());
+    let all = gpu_by_rank(DeviceChoice::Cuda(Some(1)), 4, &[0, 1]);
+    assert!(matches!(shared_gpu(&all), Some(CollectiveError::SharedGpu { first: 0, second: 1, gpu: 1 })));
+}
+
+#[test]
+fn nccl_adds_only_where_it_joins_the_ranks() {
+    let refused = check_all_reduce(&Cluster::Threads, Algorithm::Nccl).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "train.all_reduce (--all-reduce): nccl adds gradients only where NCCL joins the ranks; use --transport nccl, or another \
+         all-reduce, such as direct"
+    );
+    assert_eq!(check_all_reduce(&Cluster::NcclThreads, Algorithm::Nccl), Ok(()));
+    for algorithm in Algorithm::ORDERED {
+        assert_eq!(check_all_reduce(&Cluster::Threads, algorithm), Ok(()));
+    }
+}

@@ -6,7 +6,7 @@ use spec::topology::Topology;
 /// Every collective, with counts that do not divide; then a result that is not what was sent.
 #[test]
 fn right_results_pass_and_wrong_ones_do_not() {
-    let all_reduces = Algorithm::ALL.map(|algorithm| (CollectiveKind::AllReduce, algorithm));
+    let all_reduces = Algorithm::ORDERED.map(|algorithm| (CollectiveKind::AllReduce, algorithm));
     let others = [CollectiveKind::AllToAll, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
     let kinds: Vec<(CollectiveKind, Algorithm)> =
         others.map(|kind| (kind, Algorithm::Direct)).into_iter().chain(all_reduces).collect();
