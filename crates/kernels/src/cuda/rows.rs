@@ -7,7 +7,7 @@ use super::arrays::Scratch;
 use super::gpu::failed;
 use super::memory::Pointer;
 use super::rule::Rule;
-use super::sort::{Sort, passes};
+use super::sort::{Sort, row_shifts};
 use super::tables::{BLOCK, Span, TableCall, grid, spans, tiles};
 use super::update::{Gradients, OnCard};
 use crate::op::Result;
@@ -290,7 +290,7 @@ pub(super) fn update_rows(cuda: &Cuda, args: UpdateRows) -> Result {
         calls.push(TableCall::new(table, number, 0, update.rule.state_per_row(table.dim)));
         bounds.push(place);
     }
-    let shifts: Vec<u32> = (4..if repeat { 4 + passes(most) } else { 4 }).map(|pass| 8 * pass).collect();
+    let shifts: Vec<u32> = row_shifts(most).take(if repeat { usize::MAX } else { 0 }).collect();
     let spare = cuda.scratch(Scratch::Keys, total * size_of::<u64>())?;
     let sorted = keys.card_address();
     let first = if shifts.len().is_multiple_of(2) { sorted } else { spare };

@@ -1,4 +1,4 @@
-//! Ids grouped by row: `kernels/sort.cu`, a stable radix sort of eight bits a pass.
+//! Ids grouped by row: `kernels/sort.cu`, a stable radix sort of ten bits a pass.
 
 use super::Cuda;
 use super::arrays::Scratch;
@@ -8,9 +8,12 @@ use crate::op::{Result, need};
 use crate::{BagIndex, Buffer, SortedIds, Table};
 
 /// Keys of a tile.
-const TILE_KEYS: usize = 4096;
-/// Values of a digit.
-const DIGITS: usize = 256;
+const TILE_KEYS: usize = 2048;
+/// Bits and values of a digit.
+const DIGIT: u32 = 10;
+const DIGITS: usize = 1 << DIGIT;
+/// Bits of a key before its row.
+const ROW: u32 = 32;
 
 pub(super) fn sort_ids(
     cuda: &Cuda,
@@ -43,7 +46,7 @@ pub(super) fn sort_ids(
     }
     let most = tables[..count].iter().map(|table| table.rows).max().unwrap_or(0);
     let by_value = if places.ordered { 0 } else { passes(values.len()) };
-    let shifts: Vec<u32> = (0..by_value).chain(4..4 + passes(most)).map(|pass| 8 * pass).collect();
+    let shifts: Vec<u32> = (0..by_value).map(|pass| DIGIT * pass).chain(row_shifts(most)).collect();
     let parts = Sort::parts(bounds.iter().copied().zip(bounds[1..].iter().copied()));
     let sort = Sort::new(cuda, &parts, places.vary)?;
     let spare = cuda.scratch(Scratch::Keys, total * size_of::<u64>())?;
@@ -76,9 +79,14 @@ pub(super) fn sort_ids(
     sort.passes(&shifts, sorted, spare)
 }
 
-/// Passes of eight bits that order all numbers up to `most`, and behind them keys that name no row: these are ones all over.
-pub(super) fn passes(most: usize) -> u32 {
-    (usize::BITS - most.leading_zeros()).div_ceil(8).min(4)
+/// Passes that order all numbers up to `most`, and behind them keys that name no row: these are ones all over.
+fn passes(most: usize) -> u32 {
+    (usize::BITS - most.leading_zeros()).min(u32::BITS).div_ceil(DIGIT)
+}
+
+/// First bits of the digits that order rows up to `most`.
+pub(super) fn row_shifts(most: usize) -> impl Iterator<Item = u32> {
+    (0..passes(most)).map(|pass| ROW + DIGIT * pass)
 }
 
 /// A sort of keys, part by part.
@@ -109,7 +117,7 @@ impl<'a> Sort<'a> {
         spans(bounds, TILE_KEYS)
     }
 
-    /// Sorts by the bytes that begin at the bits `shifts`, the last counting most. The keys are in `keys`, or in `spare` where the
+    /// Sorts by the digits that begin at the bits `shifts`, the last counting most. The keys are in `keys`, or in `spare` where the
     /// number of passes is odd; in the end they are in `keys`.
     pub(super) fn passes(&self, shifts: &[u32], keys: Pointer, spare: Pointer) -> Result {
         let grid = [self.tiles, self.parts, 1];

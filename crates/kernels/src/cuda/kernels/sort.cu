@@ -1,10 +1,12 @@
-// Ids grouped by row: keys `row << 32 | value`, sorted table by table by a stable radix sort of eight bits a pass.
+// Ids grouped by row: keys `row << 32 | value`, sorted table by table by a stable radix sort of ten bits a pass.
 //
-// Keys are laid out in the order of their values, so that passes over the bits of rows are enough. A tile of 4096 keys lies inside
+// Keys are laid out in the order of their values, so that passes over the bits of rows are enough. A tile of 2048 keys lies inside
 // one table; block (x, y) has tile x of table y.
 
-#define TILE_KEYS 4096
-#define DIGITS 256
+#define TILE_KEYS 2048
+#define DIGITS 1024
+// Keys of a thread.
+#define KEYS (TILE_KEYS / 256)
 
 // Keys of all bags: `lanes` threads for each bag of table y. Overlapping bags leave the last of their samples.
 extern "C" __global__ void __launch_bounds__(256) emit_keys(
@@ -32,13 +34,13 @@ extern "C" __global__ void __launch_bounds__(256) emit_keys(
     }
 }
 
-// Digits of each tile: `counts[256 * tiles before + digit * tiles of the table + tile]`.
+// Digits of each tile: `counts[DIGITS * tiles before + digit * tiles of the table + tile]`.
 extern "C" __global__ void __launch_bounds__(256) sort_count(const Span *spans, const u64 *keys, u32 shift, u32 *counts) {
     __shared__ u32 found[DIGITS];
     Span span = spans[blockIdx.y];
     u32 tiles = (span.count + TILE_KEYS - 1) / TILE_KEYS, tile = blockIdx.x;
     if (tile >= tiles) return;
-    found[threadIdx.x] = 0;
+    for (u32 d = threadIdx.x; d < DIGITS; d += 256) found[d] = 0;
     __syncthreads();
     const u64 *from = keys + span.first;
     u32 end = min(span.count, (tile + 1) * TILE_KEYS);
@@ -46,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(256) sort_count(const Span *spans, 
         atomicAdd(found + (u32)(from[i] >> shift) % DIGITS, 1);
     }
     __syncthreads();
-    counts[(u64)DIGITS * span.tile + threadIdx.x * tiles + tile] = found[threadIdx.x];
+    u32 *to = counts + (u64)DIGITS * span.tile + tile;
+    for (u32 d = threadIdx.x; d < DIGITS; d += 256) to[d * tiles] = found[d];
 }
 
 // Place of the first key of each digit of each tile: a block of 1024 threads for each table.
@@ -70,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(1024) sort_places(const Span *spans
     }
 }
 
-// One stable pass. A warp has 512 keys of the tile, 32 at a time: the rank of a key among those of its digit counts the keys of the
+// One stable pass. A warp has 256 keys of the tile, 32 at a time: the rank of a key among those of its digit counts the keys of the
 // warp before it, then come the warps before.
 extern "C" __global__ void __launch_bounds__(256) sort_scatter(
     const Span *spans, const u64 *from, u64 *to, u32 shift, const u32 *places) {
@@ -79,18 +82,18 @@ extern "C" __global__ void __launch_bounds__(256) sort_scatter(
     u32 tiles = (span.count + TILE_KEYS - 1) / TILE_KEYS, tile = blockIdx.x;
     if (tile >= tiles) return;
     u32 lane = threadIdx.x & (WARP - 1), warp = threadIdx.x / WARP;
-    for (u32 w = 0; w < 8; w++) counts[w][threadIdx.x] = 0;
+    for (u32 d = threadIdx.x; d < 8 * DIGITS; d += 256) (&counts[0][0])[d] = 0;
     __syncthreads();
-    u32 first = tile * TILE_KEYS + warp * 512 + lane;
-    u64 key[16];
-    u32 rank[16];
+    u32 first = tile * TILE_KEYS + warp * (TILE_KEYS / 8) + lane;
+    u64 key[KEYS];
+    u32 rank[KEYS];
 #pragma unroll
-    for (u32 r = 0; r < 16; r++) {
+    for (u32 r = 0; r < KEYS; r++) {
         u32 i = first + r * WARP;
         key[r] = i < span.count ? from[span.first + i] : 0;
     }
 #pragma unroll
-    for (u32 r = 0; r < 16; r++) {
+    for (u32 r = 0; r < KEYS; r++) {
         bool here = first + r * WARP < span.count;
         u32 digit = here ? (u32)(key[r] >> shift) % DIGITS : DIGITS;
         u32 alike = __match_any_sync(FULL, digit), before = alike & ((1u << lane) - 1);
@@ -100,15 +103,18 @@ extern "C" __global__ void __launch_bounds__(256) sort_scatter(
         __syncwarp();
     }
     __syncthreads();
-    u32 place = places[(u64)DIGITS * span.tile + threadIdx.x * tiles + tile];
-    for (u32 w = 0; w < 8; w++) {
-        u32 count = counts[w][threadIdx.x];
-        counts[w][threadIdx.x] = place;
-        place += count;
+    const u32 *of_tile = places + (u64)DIGITS * span.tile + tile;
+    for (u32 d = threadIdx.x; d < DIGITS; d += 256) {
+        u32 place = of_tile[d * tiles];
+        for (u32 w = 0; w < 8; w++) {
+            u32 count = counts[w][d];
+            counts[w][d] = place;
+            place += count;
+        }
     }
     __syncthreads();
 #pragma unroll
-    for (u32 r = 0; r < 16; r++) {
+    for (u32 r = 0; r < KEYS; r++) {
         if (first + r * WARP < span.count) to[counts[warp][(u32)(key[r] >> shift) % DIGITS] + rank[r]] = key[r];
     }
 }
