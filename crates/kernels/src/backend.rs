@@ -10,10 +10,11 @@
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, ChainLayer, CollectRows,
-    ColumnCopy, CrossBackward, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, Decode,
-    DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags, InputGradient, LinearBackward,
-    LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, PairVectors,
-    Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    ColumnCopy, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps,
+    CrossX0Gradient, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags,
+    InputGradient, LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut,
+    PackLinear, PairVectors, Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables,
 };
 use spec::Activation;
 
@@ -96,43 +97,27 @@ pub(crate) trait Backend {
         Ok(())
     }
 
-    /// Maps one by one, where nothing is gained otherwise.
     fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
-        let CrossLayerBackward { rows, maps, x0, x, kept, gradient, dz, dh, dx0, gradients, .. } = args;
-        let (len, w) = (rows * maps.w.outputs, maps.w);
-        self.cross_backward(CrossBackward {
-            len,
-            x0,
-            z: &kept.z,
-            dout: &*gradient,
-            dz: &mut *dz,
-            dx0: &mut *dx0,
-            accumulate: args.accumulate,
-        })?;
-        let (set, added) = (InputGradient::default(), InputGradient { accumulate: true, relu: false });
-        let mut back =
-            |map: ChainLayer, x: &Buffer<f32>, dy: &Buffer<f32>, dx: (&mut Buffer<f32>, InputGradient)| {
-                let (shape, parameters, at, packed) = (map.shape(rows), map.parameters, map.at, map.packed);
-                let gradients = &mut *gradients;
-                self.linear_backward(LinearBackward {
-                    shape,
-                    x,
-                    parameters,
-                    at,
-                    packed,
-                    dy,
-                    dx: Some(dx),
-                    gradients,
-                })
-            };
-        match maps.v {
-            Some(v) => {
-                back(w, &kept.h, dz, (&mut *dh, set))?;
-                back(v, x, dh, (&mut *gradient, added))?;
-            }
-            None => back(w, x, dz, (&mut *gradient, added))?,
+        cross_layer_in_parts(self, args)
+    }
+
+    /// Layers one by one, where nothing is gained otherwise.
+    fn cross_x0_gradient(&self, args: CrossX0Gradient) -> Result {
+        let CrossX0Gradient { rows, width, kept, gradients, dx, room, dx0 } = args;
+        let len = rows * width;
+        for (i, (kept, dout)) in kept.iter().zip(gradients).enumerate().rev() {
+            let (z, accumulate) = (&kept.z, i + 1 < gradients.len());
+            let (dz, dx0) = (&mut *room, &mut *dx0);
+            self.cross_backward(CrossBackward { len, x0: z, z, dout, dz, dx0, accumulate })?;
         }
-        if args.first { self.add(len, gradient, dx0) } else { Ok(()) }
+        if gradients.is_empty() { self.copy_rows(rows, width, dx, dx0) } else { self.add(len, dx, dx0) }
+    }
+
+    /// Columns, where all devices store rows alike.
+    fn copy_rows(&self, rows: usize, width: usize, from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result {
+        let all = [ColumnCopy { from: 0, to: 0, width }];
+        let (from, to) = (Matrix { buffer: from, at: 0, width }, MatrixMut { buffer: to, at: 0, width });
+        self.copy_columns(rows, &all, from, to)
     }
 
     fn lookup_dot(&self, args: LookupDot) -> Result {
@@ -221,6 +206,42 @@ pub(crate) trait Backend {
 
     /// Copies blocks of elements of `size` bytes.
     fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result;
+}
+
+/// Maps one by one: [`Backend::cross_layer_backward`] where nothing is gained otherwise.
+pub(crate) fn cross_layer_in_parts<B: Backend + ?Sized>(backend: &B, args: CrossLayerBackward) -> Result {
+    let CrossLayerBackward { rows, maps, x0, x, kept, gradient, dz, dh, inputs, gradients } = args;
+    let (width, w) = (maps.w.outputs, maps.w);
+    let (len, z) = (rows * width, &kept.z);
+    let (mut summed, gradient) = match inputs {
+        CrossInputs::Summed { dx0, accumulate, first } => {
+            let (dout, dz, dx0) = (&*gradient, &mut *dz, &mut *dx0);
+            backend.cross_backward(CrossBackward { len, x0, z, dout, dz, dx0, accumulate })?;
+            (first.then_some(dx0), gradient)
+        }
+        CrossInputs::Kept { dx } => {
+            // The share of `x0` is overwritten: it is computed later.
+            let (dout, dz, dx0) = (&*gradient, &mut *dz, &mut *dx);
+            backend.cross_backward(CrossBackward { len, x0, z, dout, dz, dx0, accumulate: false })?;
+            backend.copy_rows(rows, width, gradient, dx)?;
+            (None, dx)
+        }
+    };
+    let (set, added) = (InputGradient::default(), InputGradient { accumulate: true, relu: false });
+    let mut back =
+        |map: ChainLayer, x: &Buffer<f32>, dy: &Buffer<f32>, dx: (&mut Buffer<f32>, InputGradient)| {
+            let (shape, parameters, at, packed) = (map.shape(rows), map.parameters, map.at, map.packed);
+            let (dx, gradients) = (Some(dx), &mut *gradients);
+            backend.linear_backward(LinearBackward { shape, x, parameters, at, packed, dy, dx, gradients })
+        };
+    match maps.v {
+        Some(v) => {
+            back(w, &kept.h, dz, (&mut *dh, set))?;
+            back(v, x, dh, (&mut *gradient, added))?;
+        }
+        None => back(w, x, dz, (&mut *gradient, added))?,
+    }
+    summed.as_mut().map_or(Ok(()), |dx0| backend.add(len, gradient, dx0))
 }
 
 /// Lookup and products one after the other: [`Backend::lookup_dot`] where nothing is gained otherwise.

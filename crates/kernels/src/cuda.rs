@@ -16,6 +16,7 @@ mod codec;
 mod columns;
 mod compile;
 mod counters;
+mod cross;
 mod draw;
 mod elementwise;
 mod fault;

@@ -38,7 +38,9 @@ pub use memory::Space;
 pub use memory::host::resident;
 pub use op::chain::{CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer};
 pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
-pub use op::cross::{CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps};
+pub use op::cross::{
+    CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, CrossX0Gradient,
+};
 pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut};
 pub use op::embedding::{DrawTable, IndexBags, Lookup, UpdateTables};
 pub use op::fm::FmShape;

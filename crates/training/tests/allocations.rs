@@ -136,7 +136,7 @@ fn a_step_after_warm_up_allocates_nothing() {
             batch
         })
         .collect();
-    let counted = |run: &Run| allocations(run, 1, 300, || Source::Resident(batches.clone()));
+    let counted = |run: &Run| allocations(run, 1, 300, || Source::resident(batches.clone()));
     assert_eq!(counted(&flat), 0, "tables cut by rows");
     for (all_to_all, wire) in [("flat", "bf16"), ("hierarchical", "f32"), ("hierarchical", "f16")] {
         let mut config = config(ModelKind::Dlrm, true, 2, 2);

@@ -26,7 +26,7 @@ fn broken(run: &spec::run::Run) -> Source {
         }
         batch
     });
-    Source::Resident(batches.collect())
+    Source::resident(batches.collect())
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut RankS
         |_| Device::cpu(1),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let source = Source::Resident(vec![batch.clone()]);
+            let source = Source::resident(vec![batch.clone()]);
             let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
             let communicators = training::Communicators::new(&world, &run.dataflow)?;
             let after = |rank: &mut RankState, step| {

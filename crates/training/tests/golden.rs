@@ -176,7 +176,7 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
     let (model, rule) = (case["model"].as_str().unwrap(), case["optimizer"].as_str().unwrap());
     let what = format!("{model} by {rule} with {}", case["options"]);
     let run = run(model, rule, &case["options"], seed, cluster);
-    let source = || Source::Resident(batches(seed, &case["options"]));
+    let source = || Source::resident(batches(seed, &case["options"]));
     let ranks = ranks_after(&run, device, source, STEPS, |_, _| ());
     let expected = case["losses"].as_array().unwrap();
     assert_eq!(expected.len() as u64, STEPS);

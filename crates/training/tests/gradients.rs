@@ -35,7 +35,7 @@ impl Trial {
         prepare: impl Fn(usize, &mut RankState) + Sync,
     ) -> Vec<(RankState, Vec<f64>)> {
         let source = || match &self.batch {
-            Some(batch) => Source::Resident(vec![batch.clone()]),
+            Some(batch) => Source::resident(vec![batch.clone()]),
             None => Source::Synthetic(self.log.clone()),
         };
         ranks_after(&self.run, || Ok(Device::Reference), source, steps, prepare)

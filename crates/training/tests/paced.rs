@@ -143,7 +143,7 @@ fn paced_tables_may_be_of_any_size() {
     };
     let idle = pace(&run, 0.0);
     let session = Session { compute: Compute::Paced(&idle), ..Session::default() };
-    let sources = |_| Ok(training::Source::Resident(batches.clone()));
+    let sources = |_| Ok(training::Source::resident(batches.clone()));
     let outcome = train_on(&run, |_| Ok(Device::Reference), &sources, &session).unwrap();
     assert_eq!(outcome.trained, 2);
 }

@@ -255,16 +255,16 @@ pub(super) fn read_ahead(
     rank: &mut RankState,
     run: &Run,
     ahead: bool,
-    portions: impl Iterator<Item = Range<u64>> + Send + 'static,
+    portions: impl Iterator<Item = Range<u64>> + Clone + Send + 'static,
 ) -> Result<(), training::Error> {
     if !ahead {
         return Ok(());
     }
-    let source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
+    let source = match std::mem::replace(&mut rank.source, Source::none()) {
         Source::Ahead(before) => before.stop()?.0,
         source => source,
     };
-    rank.source = Source::Ahead(Prefetch::start(source, &run.model, portions));
+    rank.source = Source::Ahead(Prefetch::start(source, run, portions));
     Ok(())
 }
 
@@ -276,7 +276,7 @@ fn time_steps(
     effort: Effort,
 ) -> Result<OfRank, training::Error> {
     let schedule = run.schedule(Task::Train);
-    let source = Source::Resident(batches);
+    let source = Source::resident(batches);
     let device = world.device().clone();
     let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), source)?;
     let communicators = training::Communicators::new(world, &run.dataflow)?;

@@ -24,7 +24,7 @@ pub struct BoundLog {
 }
 
 /// Conversion of the stored values of a feature to rows of its table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) name: String,
     hashed: bool,
@@ -34,6 +34,18 @@ pub(super) struct Table {
 }
 
 impl BoundLog {
+    /// Another reader of the same samples.
+    pub fn another(&self) -> Self {
+        Self {
+            log: self.log.clone(),
+            part: self.part.clone(),
+            tables: self.tables.clone(),
+            weighted: self.weighted,
+            blocks: Blocks::default(),
+            gather: Gather::default(),
+        }
+    }
+
     /// Reader of `log` for `features`, which must be those of the log.
     pub(super) fn new(log: Arc<PreparedLog>, features: &[Feature]) -> Self {
         let ours = log.manifest().features.iter();

@@ -4,13 +4,13 @@ use super::{
     Cpu, chain, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer,
     rows, sort, update, wire,
 };
-use crate::backend::Backend;
+use crate::backend::{Backend, cross_layer_in_parts};
 use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
-    CrossBackward, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout, Encode,
-    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    CrossBackward, CrossInputs, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout,
+    Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
     PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
     reference,
 };
@@ -56,7 +56,10 @@ impl Backend for Cpu {
     }
 
     fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
-        chain::cross_backward(self, args);
+        match args.inputs {
+            CrossInputs::Summed { .. } => chain::cross_backward(self, args),
+            CrossInputs::Kept { .. } => return cross_layer_in_parts(self, args),
+        }
         Ok(())
     }
 

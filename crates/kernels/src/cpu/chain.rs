@@ -9,8 +9,8 @@ use super::shared::Shared;
 use super::{Cpu, elementwise};
 use crate::op::chain::CHAIN_LAYERS;
 use crate::{
-    Buffer, ChainBackward, ChainForward, ChainLayer, CrossLayerBackward, CrossLayersForward, InputGradient,
-    LinearShape,
+    Buffer, ChainBackward, ChainForward, ChainLayer, CrossInputs, CrossLayerBackward, CrossLayersForward,
+    InputGradient, LinearShape,
 };
 use spec::placement::share;
 use spec::precision::Precision;
@@ -106,12 +106,13 @@ pub(crate) fn cross_forward(cpu: &Cpu, args: CrossLayersForward) {
 }
 
 pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
-    let CrossLayerBackward { rows, maps, x0, x, accumulate, first, .. } = args;
+    let CrossLayerBackward { rows, maps, x0, x, inputs, .. } = args;
+    let CrossInputs::Summed { dx0, accumulate, first } = inputs else { return };
     let (w, width) = (maps.w, maps.w.outputs);
     let [x0, x, h, z] = [x0, x, &args.kept.h, &args.kept.z].map(Buffer::host);
     {
         let (g, dz) = (Shared::new(args.gradient.host_mut()), Shared::new(args.dz.host_mut()));
-        let (dh, dx0) = (Shared::new(args.dh.host_mut()), Shared::new(args.dx0.host_mut()));
+        let (dh, dx0) = (Shared::new(args.dh.host_mut()), Shared::new(dx0.host_mut()));
         cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
             let (shape, wide) = (w.shape(block.len()), of(&block, width));
             // SAFETY: blocks do not overlap.

@@ -1,16 +1,18 @@
 //! The operations of a card, each in the module of its family.
 
+use super::operand::Values;
 use super::{
-    Cuda, chain, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, pack,
-    pairs, rows, sort, update, wire,
+    Cuda, chain, codec, columns, cross, draw, elementwise, index, interaction, linear, lookup, optimizer,
+    pack, pairs, rows, sort, update, wire,
 };
 use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
-    CrossBackward, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags,
-    LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear,
-    Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    CrossBackward, CrossLayerBackward, CrossLayersForward, CrossX0Gradient, Decode, DotShape, DotUpdate,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowRuns, SortedIds, SpreadRows, SumRows,
+    Table, UpdateDense, UpdateRows, UpdateTables,
 };
 
 impl Backend for Cuda {
@@ -72,6 +74,22 @@ impl Backend for Cuda {
         dvectors: &mut Buffer<f32>,
     ) -> Result {
         interaction::dot_backward(self, shape, vectors, dout, dvectors)
+    }
+
+    fn cross_layers_forward(&self, args: CrossLayersForward) -> Result {
+        cross::forward(self, args)
+    }
+
+    fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
+        cross::backward(self, args)
+    }
+
+    fn cross_x0_gradient(&self, args: CrossX0Gradient) -> Result {
+        cross::x0_gradient(self, args)
+    }
+
+    fn copy_rows(&self, rows: usize, width: usize, from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result {
+        cross::copy(self, rows, Values::of(from, width), Values::of(to, width))
     }
 
     fn cross_backward(&self, args: CrossBackward) -> Result {

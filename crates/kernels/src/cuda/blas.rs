@@ -60,6 +60,8 @@ impl fmt::Debug for Blas {
 pub(crate) struct Run {
     pub(crate) a: u64,
     pub(crate) b: u64,
+    /// What the product is added to, where it is added: the output or something else that is stored alike.
+    pub(crate) c: u64,
     pub(crate) d: u64,
     pub(crate) workspace: u64,
     pub(crate) stream: sys::cudaStream_t,
@@ -234,7 +236,7 @@ impl Descriptors {
                 self.a,
                 run.b as *const c_void,
                 self.b,
-                run.d as *const c_void,
+                run.c as *const c_void,
                 self.d,
                 run.d as *mut c_void,
                 self.d,

@@ -55,12 +55,12 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
     later.add()
 }
 
-fn map_of(layer: &ChainLayer, rows: usize) -> Map {
+pub(super) fn map_of(layer: &ChainLayer, rows: usize) -> Map {
     Map::new(layer.shape(rows), layer.parameters.card_address(), layer.at, layer.packed)
 }
 
 /// Where the sums of a bias go, where all samples are summed at once.
-fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<Pointer> {
+pub(super) fn bias_sums(layer: &ChainLayer, gradients: &[Buffer<f32>]) -> Option<Pointer> {
     match (layer.at.bias, gradients) {
         (Some(bias), [gradient]) => Some(gradient.card_address().plus(bias * FLOAT)),
         _ => None,

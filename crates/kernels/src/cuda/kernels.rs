@@ -15,6 +15,7 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
     Source { name: "dense.cu", parts: &[COMMON, PASSES, include_str!("kernels/dense.cu")] },
     Source { name: "linear.cu", parts: &[COMMON, NUMBERS, PASSES, include_str!("kernels/linear.cu")] },
+    Source { name: "cross.cu", parts: &[COMMON, NUMBERS, include_str!("kernels/cross.cu")] },
     Source { name: "interaction.cu", parts: &[COMMON, include_str!("kernels/interaction.cu")] },
     Source { name: "optimizer.cu", parts: &[COMMON, RULES, include_str!("kernels/optimizer.cu")] },
     Source { name: "draw.cu", parts: &[COMMON, include_str!("kernels/draw.cu")] },

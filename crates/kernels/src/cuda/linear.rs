@@ -96,7 +96,7 @@ impl Map {
     }
 
     /// The matrix as products of the rank's precision read it.
-    fn matrix(&self, cuda: &Cuda) -> Result<Rows> {
+    pub(super) fn matrix(&self, cuda: &Cuda) -> Result<Rows> {
         let LinearShape { inputs, outputs, .. } = self.shape;
         match self.packed {
             Some(at) if cuda.precision() == Precision::Bf16 => {

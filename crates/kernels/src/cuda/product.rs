@@ -125,10 +125,21 @@ impl fmt::Debug for Products {
 impl Cuda {
     /// Runs a product. Gives false where the epilogue remains to be done, because no algorithm has it.
     pub(crate) fn product(&self, product: Product, operands: Operands) -> Result<bool, KernelError> {
+        self.product_onto(product, operands, operands.d)
+    }
+
+    /// As [`Cuda::product`], but what the product is added to lies at `c`, stored and aligned as the output is.
+    pub(crate) fn product_onto(
+        &self,
+        product: Product,
+        operands: Operands,
+        c: Pointer,
+    ) -> Result<bool, KernelError> {
         self.gpu().bind()?;
         let run = Run {
             a: operands.a.0,
             b: operands.b.0,
+            c: c.0,
             d: operands.d.0,
             workspace: self.scratch(Scratch::Workspace, WORKSPACE)?.0,
             stream: self.stream().raw.cast(),
@@ -194,7 +205,8 @@ impl Cuda {
         // Sums go to memory of their own, if there is any.
         let bytes = if product.add { product.strides[2] * product.sizes[1] * size_of::<f32>() } else { 0 };
         let Ok(trial) = CardMemory::zeroed(self.place(), bytes) else { return Ok(candidates[0]) };
-        let run = if product.add { Run { d: trial.address().0, ..run } } else { run };
+        let (to, in_place) = (trial.address().0, run.c == run.d);
+        let run = if product.add { Run { c: if in_place { to } else { run.c }, d: to, ..run } } else { run };
         let blas = self.gpu().blas();
         let (begin, end) = (CardEvent::new(self.place())?, CardEvent::new(self.place())?);
         let mut best = None;

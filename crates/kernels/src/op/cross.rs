@@ -63,20 +63,55 @@ pub struct CrossLayerBackward<'a> {
     pub x: &'a Buffer<f32>,
     /// Results of the layer's forward pass.
     pub kept: &'a CrossKept,
-    /// Gradient of the layer's output, which becomes that of its input but for the share of `x0`; rows × width.
+    /// Gradient of the layer's output, rows × width.
     pub gradient: &'a mut Buffer<f32>,
     /// Receives the gradient of `z`, rows × width.
     pub dz: &'a mut Buffer<f32>,
     /// Receives the gradient of `h`, rows × rank; untouched at full rank.
     pub dh: &'a mut Buffer<f32>,
-    /// Gradient of `x0`, rows × width.
-    pub dx0: &'a mut Buffer<f32>,
-    /// Whether the gradient of `x0` is added to what is there.
-    pub accumulate: bool,
-    /// Whether the layer is the first: then the gradient of its input is added to that of `x0`.
-    pub first: bool,
+    /// What happens to the gradients of `x` and `x0`.
+    pub inputs: CrossInputs<'a>,
     /// Buffers that receive the gradients of the maps' parameters, as in [`ChainBackward`](crate::ChainBackward).
     pub gradients: &'a mut [Buffer<f32>],
+}
+
+/// What happens to the gradients of a cross layer's inputs. The sums are the same, in the same order.
+#[derive(Debug)]
+pub enum CrossInputs<'a> {
+    /// Shares of `x0` are added up layer by layer, and the gradient of the output becomes that of the input, but for that share.
+    Summed {
+        /// Gradient of `x0`, rows × width.
+        dx0: &'a mut Buffer<f32>,
+        /// Whether the gradient of `x0` is added to what is there.
+        accumulate: bool,
+        /// Whether the layer is the first: then the gradient of its input is added to that of `x0`.
+        first: bool,
+    },
+    /// The gradient of the output stays, and [`Device::cross_x0_gradient`] adds up the shares of `x0` of all layers in one go: memory
+    /// against passes over it.
+    Kept {
+        /// Receives the gradient of the layer's input, but for the share of `x0`; rows × width.
+        dx: &'a mut Buffer<f32>,
+    },
+}
+
+/// Arguments of [`Device::cross_x0_gradient`].
+#[derive(Debug)]
+pub struct CrossX0Gradient<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Columns of `x0`.
+    pub width: usize,
+    /// Results of each layer's forward pass, first to last.
+    pub kept: &'a [CrossKept],
+    /// Gradient of each layer's output, first to last; rows × width.
+    pub gradients: &'a [Buffer<f32>],
+    /// Gradient of the first layer's input but for the share of `x0`, rows × width.
+    pub dx: &'a Buffer<f32>,
+    /// Room for rows × width floats.
+    pub room: &'a mut Buffer<f32>,
+    /// Receives the gradient of `x0`, rows × width.
+    pub dx0: &'a mut Buffer<f32>,
 }
 
 impl Device {
@@ -111,8 +146,8 @@ impl Device {
             return Err(KernelError::Mismatch { op, what, expected: CHAIN_LAYERS, got: layers.len() });
         }
         let width = layers.first().map_or(0, |layer| layer.w.outputs);
-        check.buffer("x0", x0, size([*rows, width]))?;
-        check.buffer("x", x, size([*rows, width]))?;
+        check.rows("x0", x0, *rows, width)?;
+        check.rows("x", x, *rows, width)?;
         check.count("kept", layers.len(), kept.len())?;
         for (maps, kept) in layers.iter().zip(&**kept) {
             maps.check(&check, op, *rows, width)?;
@@ -125,7 +160,7 @@ impl Device {
     /// `g += dh·v` (at full rank `g += dz·w`), and those of the maps' parameters; `dx0 += g` if the layer is the first.
     ///
     /// ```
-    /// use kernels::{Buffer, ChainLayer, CrossKept, CrossLayerBackward, CrossMaps, Device, LinearAt};
+    /// use kernels::{Buffer, ChainLayer, CrossInputs, CrossKept, CrossLayerBackward, CrossMaps, Device, LinearAt};
     /// let device = Device::cpu(1)?;
     /// let buffer = |value: f32| Buffer::from_slice(&device, &[value]);
     /// let (parameters, at) = (buffer(3.0)?, LinearAt { weight: 0, bias: None });
@@ -144,9 +179,7 @@ impl Device {
     ///     gradient: &mut gradient,
     ///     dz: &mut dz,
     ///     dh: &mut dh,
-    ///     dx0: &mut dx0,
-    ///     accumulate: false,
-    ///     first: true,
+    ///     inputs: CrossInputs::Summed { dx0: &mut dx0, accumulate: false, first: true },
     ///     gradients: std::slice::from_mut(&mut dw),
     /// })?;
     /// // The derivative of 3·x² + x at 2, and that by the weight.
@@ -161,10 +194,14 @@ impl Device {
         maps.check(&check, op, rows, width)?;
         args.kept.check(&check, rows, &maps)?;
         let wide = [("x0", args.x0), ("x", args.x), ("gradient", &*args.gradient), ("dz", &*args.dz)];
-        for (operand, buffer) in wide.into_iter().chain([("dx0", &*args.dx0)]) {
-            check.buffer(operand, buffer, size([rows, width]))?;
+        for (operand, buffer) in wide {
+            check.rows(operand, buffer, rows, width)?;
         }
-        check.buffer("dh", args.dh, maps.v.map_or(0, |v| size([rows, v.outputs])))?;
+        match &args.inputs {
+            CrossInputs::Summed { dx0, .. } => check.buffer("dx0", dx0, size([rows, width]))?,
+            CrossInputs::Kept { dx } => check.rows("dx", dx, rows, width)?,
+        }
+        inner(&check, "dh", args.dh, rows, &maps)?;
         for map in maps.v.iter().chain([&maps.w]) {
             for gradient in &*args.gradients {
                 check.buffer("gradients", gradient, map.at.end(map.shape(rows)))?;
@@ -172,6 +209,41 @@ impl Device {
         }
         apart(op, maps.v.iter().chain([&maps.w]))?;
         self.backend().cross_layer_backward(args)
+    }
+
+    /// Gradient of `x0` of cross layers whose gradients were kept: `dx0 = Σ g ⊙ z + dx`, the last layer first, with `g` the gradient
+    /// of a layer's output.
+    ///
+    /// ```
+    /// use kernels::{Buffer, CrossKept, CrossX0Gradient, Device};
+    /// let device = Device::cpu(1)?;
+    /// let buffer = |value: f32| Buffer::from_slice(&device, &[value]);
+    /// let kept = CrossKept { h: buffer(0.0)?, z: buffer(6.0)?, output: buffer(14.0)? };
+    /// let (gradient, dx, [mut room, mut dx0]) = (buffer(1.0)?, buffer(7.0)?, [buffer(0.0)?, buffer(0.0)?]);
+    /// device.cross_x0_gradient(CrossX0Gradient {
+    ///     rows: 1,
+    ///     width: 1,
+    ///     kept: &[kept],
+    ///     gradients: &[gradient],
+    ///     dx: &dx,
+    ///     room: &mut room,
+    ///     dx0: &mut dx0,
+    /// })?;
+    /// assert_eq!(dx0.to_vec()?, [13.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn cross_x0_gradient(&self, args: CrossX0Gradient) -> Result {
+        let check = Check::new("cross_x0_gradient", self);
+        let CrossX0Gradient { rows, width, .. } = args;
+        check.equal("gradients of layers", args.kept.len(), args.gradients.len())?;
+        for (kept, gradient) in args.kept.iter().zip(args.gradients) {
+            check.rows("z", &kept.z, rows, width)?;
+            check.rows("gradients", gradient, rows, width)?;
+        }
+        check.rows("dx", args.dx, rows, width)?;
+        check.rows("room", args.room, rows, width)?;
+        check.buffer("dx0", args.dx0, size([rows, width]))?;
+        self.backend().cross_x0_gradient(args)
     }
 }
 
@@ -197,8 +269,22 @@ impl CrossMaps<'_> {
 
 impl CrossKept {
     fn check(&self, check: &Check, rows: usize, maps: &CrossMaps) -> Result {
-        check.buffer("h", &self.h, maps.v.map_or(0, |v| size([rows, v.outputs])))?;
-        check.buffer("z", &self.z, size([rows, maps.w.outputs]))?;
-        check.buffer("output", &self.output, size([rows, maps.w.outputs]))
+        inner(check, "h", &self.h, rows, maps)?;
+        check.rows("z", &self.z, rows, maps.w.outputs)?;
+        check.rows("output", &self.output, rows, maps.w.outputs)
+    }
+}
+
+/// Checks a buffer of inner vectors; at full rank there are none.
+fn inner(
+    check: &Check,
+    operand: &'static str,
+    buffer: &Buffer<f32>,
+    rows: usize,
+    maps: &CrossMaps,
+) -> Result {
+    match maps.v {
+        Some(v) => check.rows(operand, buffer, rows, v.outputs),
+        None => check.buffer(operand, buffer, 0),
     }
 }

@@ -268,6 +268,25 @@ impl Device {
         self.backend().add_columns(rows, copies, from, to)
     }
 
+    /// Copies `rows` rows of `width` floats. Each buffer stores them in its own way.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let from = Buffer::from_slice(&device, &[1.0, 2.0])?;
+    /// let mut to = Buffer::new(&device);
+    /// to.resize_rows(device.keeps(2), 1, 2)?;
+    /// device.copy_rows(1, 2, &from, &mut to)?;
+    /// assert_eq!(to.to_vec()?, [1.0, 2.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn copy_rows(&self, rows: usize, width: usize, from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result {
+        let check = Check::new("copy_rows", self);
+        check.rows("from", from, rows, width)?;
+        check.rows("to", to, rows, width)?;
+        self.backend().copy_rows(rows, width, from, to)
+    }
+
     /// Sum of all elements, in no particular order: a streaming read of the buffer, for measurements. `None` on a device
     /// that computes nothing.
     ///

@@ -155,7 +155,7 @@ impl Device {
     pub fn linear_forward(&self, args: LinearForward) -> Result {
         let check = Check::new("linear_forward", self);
         let LinearShape { rows, inputs, outputs } = args.shape;
-        check.buffer("x", args.x, size([rows, inputs]))?;
+        check.rows("x", args.x, rows, inputs)?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
         check.packed(args.packed, args.shape)?;
         check.buffer("y", args.y, size([rows, outputs]))?;
@@ -220,7 +220,7 @@ impl Device {
     pub fn linear_backward(&self, args: LinearBackward) -> Result {
         let check = Check::new("linear_backward", self);
         let LinearShape { rows, inputs, outputs } = args.shape;
-        check.buffer("x", args.x, size([rows, inputs]))?;
+        check.rows("x", args.x, rows, inputs)?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
         check.packed(args.packed, args.shape)?;
         for gradient in &*args.gradients {
@@ -228,7 +228,7 @@ impl Device {
         }
         check.buffer("dy", args.dy, size([rows, outputs]))?;
         if let Some((dx, _)) = &args.dx {
-            check.buffer("dx", dx, size([rows, inputs]))?;
+            check.rows("dx", dx, rows, inputs)?;
         }
         self.backend().linear_backward(args)
     }

@@ -2,9 +2,8 @@
 
 use crate::support::*;
 use kernels::{
-    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, CrossBackward, CrossKept,
-    CrossLayerBackward, CrossLayersForward, CrossMaps, Device, InputGradient, KernelError, LinearAt,
-    LinearBackward, LinearCrossForward, LinearForward, LinearShape, PackLinear, PackedLinear,
+    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, Device, InputGradient, KernelError,
+    LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear,
 };
 use proptest::prelude::*;
 use spec::Activation;
@@ -168,13 +167,19 @@ impl Chain {
     }
 }
 
-fn single_forward(device: &Device, rows: usize, layer: &ChainLayer, x: &Buffer<f32>, y: &mut Buffer<f32>) {
+pub fn single_forward(
+    device: &Device,
+    rows: usize,
+    layer: &ChainLayer,
+    x: &Buffer<f32>,
+    y: &mut Buffer<f32>,
+) {
     let &ChainLayer { inputs, outputs, activation, parameters, at, packed } = layer;
     let shape = LinearShape { rows, inputs, outputs };
     device.linear_forward(LinearForward { shape, x, parameters, at, packed, activation, y }).unwrap();
 }
 
-fn single_backward(
+pub fn single_backward(
     device: &Device,
     rows: usize,
     layer: &ChainLayer,
@@ -217,106 +222,6 @@ proptest! {
     ) {
         Chain::new(rows, widths, seed).compare(input, shares);
     }
-
-    #[test]
-    fn cross_layers_have_the_bits_of_their_parts(
-        rows in 0..500usize, width in 1..80usize, rank in 0..20usize, count in 1..4usize, seed: u64,
-    ) {
-        let bits = |all: Vec<Vec<f32>>| all.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
-        for device in devices() {
-            let run = |chained| bits(cross(&device, [rows, width, rank, count], chained, seed));
-            assert_eq!(run(true), run(false));
-        }
-    }
-}
-
-/// Everything that `count` cross layers compute, by chains or part by part; of full rank if `rank` is 0.
-fn cross(device: &Device, [rows, width, rank, count]: [usize; 4], chained: bool, seed: u64) -> Vec<Vec<f32>> {
-    let mut numbers = Numbers(seed);
-    let inner = if rank == 0 { width } else { rank };
-    let each = rank * width + width * inner + width;
-    let parameters = on(device, &numbers.floats(count * each));
-    let x0 = on(device, &numbers.floats(rows * width));
-    let activation = Activation::Identity;
-    let maps = |i: usize| {
-        let v = LinearAt { weight: i * each, bias: None };
-        let weight = i * each + rank * width;
-        let w = LinearAt { weight, bias: Some(weight + width * inner) };
-        let (parameters, packed) = (&parameters, None);
-        let map = |inputs, outputs, at| ChainLayer { inputs, outputs, activation, parameters, at, packed };
-        CrossMaps { v: (rank > 0).then(|| map(width, rank, v)), w: map(inner, width, w) }
-    };
-    let layers: Vec<CrossMaps> = (0..count).map(maps).collect();
-    let old = |len: usize| on(device, &numbers_like(len));
-    let kept = |_| CrossKept { h: old(rows * rank), z: old(rows * width), output: old(rows * width) };
-    let mut kept: Vec<CrossKept> = (0..count).map(kept).collect();
-    let mut gradient = on(device, &numbers.floats(rows * width));
-    let (mut dz, mut dh, mut dx0) = (old(rows * width), old(rows * rank), old(rows * width));
-    let mut gradients = [old(parameters.len()), old(parameters.len())];
-    if chained {
-        // In two calls, as a net of very many layers is.
-        for (start, end) in [(0, 1), (1, count)] {
-            let (before, kept) = kept.split_at_mut(start);
-            let x = before.last().map_or(&x0, |kept| &kept.output);
-            let layers = &layers[start..end];
-            device.cross_layers_forward(CrossLayersForward { rows, layers, x0: &x0, x, kept }).unwrap();
-        }
-    } else {
-        for (i, CrossMaps { v, w }) in layers.iter().enumerate() {
-            let (before, rest) = kept.split_at_mut(i);
-            let x = before.last().map_or(&x0, |kept| &kept.output);
-            let CrossKept { h, z, output: out } = &mut rest[0];
-            if let Some(v) = v {
-                single_forward(device, rows, v, x, h);
-            }
-            let shape = LinearShape { rows, inputs: inner, outputs: width };
-            let (h, at, parameters, x0) = (if rank > 0 { &*h } else { x }, w.at, &parameters, &x0);
-            let args = LinearCrossForward { shape, h, parameters, at, packed: None, x0, x, z, out };
-            device.linear_cross_forward(args).unwrap();
-        }
-    }
-    for (i, &maps) in layers.iter().enumerate().rev() {
-        let (accumulate, first) = (i + 1 != count, i == 0);
-        let x = if first { &x0 } else { &kept[i - 1].output };
-        let (gradient, dz, dh, dx0) = (&mut gradient, &mut dz, &mut dh, &mut dx0);
-        let (x0, kept, gradients) = (&x0, &kept[i], &mut gradients);
-        if chained {
-            device
-                .cross_layer_backward(CrossLayerBackward {
-                    rows,
-                    maps,
-                    x0,
-                    x,
-                    kept,
-                    gradient,
-                    dz,
-                    dh,
-                    dx0,
-                    accumulate,
-                    first,
-                    gradients,
-                })
-                .unwrap();
-            continue;
-        }
-        let (len, z, dout) = (rows * width, &kept.z, &*gradient);
-        device.cross_backward(CrossBackward { len, x0, z, dout, dz, dx0, accumulate }).unwrap();
-        let added = InputGradient { accumulate: true, relu: false };
-        match &maps.v {
-            Some(v) => {
-                let set = Some((&mut *dh, InputGradient::default()));
-                single_backward(device, rows, &maps.w, &kept.h, dz, set, gradients);
-                single_backward(device, rows, v, x, dh, Some((&mut *gradient, added)), gradients);
-            }
-            None => single_backward(device, rows, &maps.w, x, dz, Some((&mut *gradient, added)), gradients),
-        }
-        if first {
-            device.add(len, gradient, dx0).unwrap();
-        }
-    }
-    let kept = kept.iter().flat_map(|kept| [&kept.h, &kept.z, &kept.output]);
-    let all = kept.chain([&gradient, &dz, &dh, &dx0]).chain(&gradients);
-    all.map(|buffer| buffer.to_vec().unwrap()).collect()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
 
 mod chains;
+mod cross;
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;

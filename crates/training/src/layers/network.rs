@@ -341,7 +341,11 @@ fn keep_between_products(nodes: &mut [Node]) {
                 dot.keeps_output = true;
                 true
             }
-            Layers::Cross(_) | Layers::Fm(_) | Layers::Project(_) | Layers::Sum => false,
+            Layers::Cross(cross) => {
+                cross.keeps_output = true;
+                true
+            }
+            Layers::Fm(_) | Layers::Project(_) | Layers::Sum => false,
         };
     }
 }

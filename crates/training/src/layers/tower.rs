@@ -72,8 +72,9 @@ impl Tower {
                 (Layers::Projection { all, each }, widths.into_iter().flatten().collect())
             }
             TowerModule::Cross { layer, map } => {
-                let cross = Box::new(CrossNet::new(width, std::slice::from_ref(layer), parameters)?);
+                let mut cross = Box::new(CrossNet::new(width, std::slice::from_ref(layer), parameters)?);
                 let map = named(map)?;
+                cross.keeps_output = map.is_some();
                 (Layers::Cross { cross, map, gradient: parameters.buffer() }, vec![tower.output_width()])
             }
         };
@@ -153,7 +154,7 @@ impl Tower {
                 let output = &mut outputs[0];
                 match map {
                     Some(map) => {
-                        gradient.resize(rows * *width)?;
+                        gradient.resize_rows(device.keeps(*width), rows, *width)?;
                         let dx = Some((&mut *gradient, SET));
                         map.backward(device, parameters, rows, cross.output(), &output.gradient, dx)?;
                     }

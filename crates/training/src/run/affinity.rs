@@ -149,7 +149,7 @@ fn add_up(
     observe: &(dyn Fn(u64) + Sync),
 ) -> Result<CosineSums, Error> {
     let (world, steps) = (communicators.world(), batches.per_epoch());
-    let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
+    let source = std::mem::replace(&mut rank.source, Source::none());
     rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
     let AlignedVectors { block, width, first, stride, dim } = aligned;
     let mut sums = CosineSums::new(run.model.features().len(), dim, of);

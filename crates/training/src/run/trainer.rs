@@ -197,7 +197,7 @@ impl<'a> Trainer<'a> {
     fn train_until(&mut self, end: u64) -> Result<(), Error> {
         let Self { run, communicators, session, rank, supervisor, execution, meter, interrupted, .. } = self;
         let (world, batches, first) = (communicators.world(), run.batches(), rank.steps);
-        let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
+        let source = std::mem::replace(&mut rank.source, Source::none());
         rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, first..end));
         meter.start();
         let at = |step| batches.at(first + step);
@@ -211,7 +211,7 @@ impl<'a> Trainer<'a> {
         })?;
         meter.take_losses(rank);
         meter.pause();
-        rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
+        rank.source = match std::mem::replace(&mut rank.source, Source::none()) {
             Source::Ahead(ahead) => {
                 let (source, cpu) = ahead.stop()?;
                 self.reading += cpu;

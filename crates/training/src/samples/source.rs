@@ -12,6 +12,7 @@ use data::shuffle::Shuffle;
 use data::{Batch, DataError, SyntheticLog};
 use spec::model::Model;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Samples by position. Any rank may read any of them.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum Source {
     Repeated(Repeated),
     /// Batches in memory, used over and over: sample `i` is sample `i % batch` of batch `(i / batch) % batches`. Only
     /// whole shares of a batch can be read; for tests and benchmarks.
-    Resident(Vec<Batch>),
+    Resident(Arc<[Batch]>),
 }
 
 /// The first few batches of a source, again and again.
@@ -64,6 +65,28 @@ impl Repeated {
 }
 
 impl Source {
+    /// Batches in memory, used over and over.
+    pub fn resident(batches: Vec<Batch>) -> Source {
+        Source::Resident(batches.into())
+    }
+
+    /// A source without samples, where one must stand in for another.
+    pub fn none() -> Source {
+        Source::resident(Vec::new())
+    }
+
+    /// Another reader of the same samples; `None` for a source that only one can read.
+    fn another(&self) -> Option<Source> {
+        match self {
+            Source::Synthetic(log) => Some(Source::Synthetic(log.clone())),
+            Source::Prepared { log, shuffle } => {
+                Some(Source::Prepared { log: log.another(), shuffle: *shuffle })
+            }
+            Source::Resident(batches) => Some(Source::Resident(batches.clone())),
+            Source::Ahead(_) | Source::Repeated(_) => None,
+        }
+    }
+
     /// The first two batches of `source`, again and again.
     pub fn repeated(source: Source) -> Source {
         Source::Repeated(Repeated { source: Box::new(source), kept: Vec::with_capacity(KEPT), next: 0 })

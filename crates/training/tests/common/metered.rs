@@ -24,7 +24,7 @@ impl Epoch {
     }
 
     pub fn source(&self) -> Source {
-        Source::Resident(vec![self.0.clone()])
+        Source::resident(vec![self.0.clone()])
     }
 }
 

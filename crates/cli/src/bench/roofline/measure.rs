@@ -63,7 +63,7 @@ pub fn measure(run: &Run, devices: &Devices, effort: &Effort) -> Result<Measured
         run.topology(),
         &collectives::Options::default(),
         |rank| devices.of(rank),
-        |world| rounds(run, &world, Source::Resident(batches.clone()), effort),
+        |world| rounds(run, &world, Source::resident(batches.clone()), effort),
     )
     .map_err(anyhow::Error::new)?;
     of_ranks.into_iter().next().context("a topology has ranks")

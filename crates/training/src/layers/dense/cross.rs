@@ -1,11 +1,15 @@
 //! `x ← x₀ ⊙ (W·(V·x) + b) + x`, layer by layer: DCN-v2's interaction. Without `V` at full rank.
 //!
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
+//!
+//! Where a device keeps rows in less than floats, it keeps the gradient of every layer too, and `dx₀` is summed once at the end.
 
+use super::mlp::pack_all;
 use super::{Back, Linear, Parameters, Weights};
 use crate::Error;
 use kernels::{
-    Buffer, CHAIN_LAYERS, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, Device, KernelError,
+    Buffer, CHAIN_LAYERS, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps,
+    CrossX0Gradient, Device, KernelError, Stored,
 };
 use spec::model::CrossLayer;
 use std::ops::Range;
@@ -19,9 +23,15 @@ pub struct CrossNet {
     layers: Vec<Layer>,
     /// Results of each layer's forward pass.
     kept: Vec<CrossKept>,
-    gradient: Buffer<f32>,
+    /// Input of the first layer as the device keeps it, where that is not how it comes.
+    x0: Buffer<f32>,
+    /// Gradient of the input of the first layer, then of the output of each layer. The last is that of all layers in turn, where the
+    /// device keeps floats.
+    gradients: Vec<Buffer<f32>>,
     dz: Buffer<f32>,
     dh: Buffer<f32>,
+    /// Whether the output goes to a reader that takes it as the device keeps it.
+    pub keeps_output: bool,
 }
 
 #[derive(Debug)]
@@ -58,9 +68,11 @@ impl CrossNet {
             width,
             layers: layers.iter().map(instantiate).collect::<std::result::Result<_, Error>>()?,
             kept: layers.iter().map(|_| CrossKept::new(parameters.space())).collect(),
-            gradient: parameters.buffer(),
+            x0: parameters.buffer(),
+            gradients: (0..=layers.len()).map(|_| parameters.buffer()).collect(),
             dz: parameters.buffer(),
             dh: parameters.buffer(),
+            keeps_output: false,
         })
     }
 
@@ -77,13 +89,23 @@ impl CrossNet {
         rows: usize,
         x0: &Buffer<f32>,
     ) -> Result {
-        for (layer, CrossKept { h, z, output }) in self.layers.iter_mut().zip(&mut self.kept) {
-            let Layer { v, w, .. } = &mut *layer;
-            v.iter_mut().chain([w]).try_for_each(|map| map.pack(device, parameters))?;
-            h.resize(rows * layer.rank)?;
-            z.resize(rows * self.width)?;
-            output.resize(rows * self.width)?;
+        let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
+        let layers = self.layers.iter_mut();
+        let maps = layers.flat_map(|Layer { v, w, .. }| v.iter_mut().chain([w]));
+        pack_all(device, parameters, maps)?;
+        for (i, (layer, CrossKept { h, z, output })) in self.layers.iter().zip(&mut self.kept).enumerate() {
+            h.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
+            z.resize_rows(stored, rows, width)?;
+            let given = if i == last && !self.keeps_output { Stored::Plain } else { stored };
+            output.resize_rows(given, rows, width)?;
         }
+        let x0 = if x0.stored() == stored {
+            x0
+        } else {
+            self.x0.resize_rows(stored, rows, width)?;
+            device.copy_rows(rows, width, x0, &mut self.x0)?;
+            &self.x0
+        };
         for (run, start) in self.layers.chunks(CHAIN_LAYERS).zip((0..).step_by(CHAIN_LAYERS)) {
             let (before, kept) = self.kept.split_at_mut(start);
             let x = before.last().map_or(x0, |layer| &layer.output);
@@ -108,17 +130,33 @@ impl CrossNet {
         layers: Range<usize>,
     ) -> Result {
         let Back { input: x0, gradient, input_gradient: dx0 } = back;
-        let len = rows * self.width;
-        let last = self.layers.len() - 1;
+        let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
+        let x0 = if x0.stored() == stored { x0 } else { &self.x0 };
         if layers.contains(&last) {
-            std::mem::swap(&mut self.gradient, gradient);
+            let of_output = &mut self.gradients[last + 1];
+            if gradient.stored() == stored {
+                std::mem::swap(of_output, gradient);
+            } else {
+                of_output.resize_rows(stored, rows, width)?;
+                device.copy_rows(rows, width, gradient, of_output)?;
+            }
         }
-        dx0.resize(len)?;
-        self.dz.resize(len)?;
+        dx0.resize(rows * width)?;
+        self.dz.resize_rows(stored, rows, width)?;
+        let (complete, summed) = (layers.start == 0, stored == Stored::Plain);
         for i in layers.rev() {
             let layer = &self.layers[i];
             let (before, rest) = self.kept.split_at(i);
-            self.dh.resize(rows * layer.rank)?;
+            self.dh.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
+            let (below, above) = self.gradients.split_at_mut(i + 1);
+            let (gradient, inputs) = if summed {
+                let (accumulate, first) = (i != last, i == 0);
+                (&mut above[last - i], CrossInputs::Summed { dx0: &mut *dx0, accumulate, first })
+            } else {
+                let dx = &mut below[i];
+                dx.resize_rows(stored, rows, width)?;
+                (&mut above[0], CrossInputs::Kept { dx })
+            };
             let (weights, gradients) = parameters.buckets[layer.w.bucket()].weights_and_gradients();
             device.cross_layer_backward(CrossLayerBackward {
                 rows,
@@ -126,15 +164,25 @@ impl CrossNet {
                 x0,
                 x: before.last().map_or(x0, |layer| &layer.output),
                 kept: &rest[0],
-                gradient: &mut self.gradient,
+                gradient,
                 dz: &mut self.dz,
                 dh: &mut self.dh,
-                dx0,
-                accumulate: i != last,
-                first: i == 0,
+                inputs,
                 gradients,
             })?;
         }
-        Ok(())
+        if summed || !complete {
+            return Ok(());
+        }
+        let (kept, dx, gradients) = (&self.kept, &self.gradients[0], &self.gradients[1..]);
+        device.cross_x0_gradient(CrossX0Gradient {
+            rows,
+            width,
+            kept,
+            gradients,
+            dx,
+            room: &mut self.dz,
+            dx0,
+        })
     }
 }

@@ -203,7 +203,7 @@ impl Mlp {
         input: &Buffer<f32>,
         first: Option<u64>,
     ) -> Result {
-        pack_all(device, parameters, &mut self.layers)?;
+        pack_all(device, parameters, self.layers.iter_mut())?;
         let dropout = self.dropout.as_ref().zip(first);
         // What is dropped is dropped between two layers.
         let most = if dropout.is_some() { 1 } else { CHAIN_LAYERS };
@@ -300,12 +300,15 @@ impl Mlp {
 }
 
 /// Packs the matrices of layers that have changed, all at once where the device is a GPU: a launch for each would take longer.
-fn pack_all(device: &Device, parameters: &Parameters, layers: &mut [Linear]) -> Result {
+pub(super) fn pack_all<'a>(
+    device: &Device,
+    parameters: &'a Parameters,
+    mut layers: impl Iterator<Item = &'a mut Linear>,
+) -> Result {
     if !device.is_queued() {
-        return layers.iter_mut().try_for_each(|layer| layer.pack(device, parameters));
+        return layers.try_for_each(|layer| layer.pack(device, parameters));
     }
-    let mut maps: Vec<PackLinear> =
-        layers.iter_mut().filter_map(|layer| layer.to_pack(device, parameters)).collect();
+    let mut maps: Vec<PackLinear> = layers.filter_map(|layer| layer.to_pack(device, parameters)).collect();
     device.pack_linears(&mut maps)
 }
 
