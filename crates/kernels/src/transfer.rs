@@ -67,14 +67,30 @@ impl Upload {
         at: usize,
         data: &[T],
     ) -> Result<(), KernelError> {
-        let Some(card) = &mut self.card else { return buffer.write(at, data) };
-        let to = buffer.card_range("upload", at, data.len())?;
-        let (from, bytes) = (card.used, size_of_val(data));
-        let room = card.memory.len();
+        self.write_pieces(buffer, at, std::iter::once(data))
+    }
+
+    /// Copies `pieces`, one behind the other, to the elements of `buffer` from `at` on.
+    pub fn write_pieces<'a, T: Element>(
+        &mut self,
+        buffer: &mut Buffer<T>,
+        mut at: usize,
+        pieces: impl Iterator<Item = &'a [T]> + Clone,
+    ) -> Result<(), KernelError> {
+        let Some(card) = &mut self.card else {
+            for piece in pieces {
+                buffer.write(at, piece)?;
+                at += piece.len();
+            }
+            return Ok(());
+        };
+        let elements = pieces.clone().map(<[T]>::len).sum::<usize>();
+        let (to, from) = (buffer.card_range("upload", at, elements)?, card.used);
+        let (bytes, room) = (elements * size_of::<T>(), card.memory.len());
         if from + bytes > room {
             return Err(KernelError::PastEnd { op: "upload", at: from, len: bytes, holds: room });
         }
-        card.memory.as_mut_slice()[from..from + bytes].copy_from_slice(bytemuck::cast_slice(data));
+        collect(&mut card.memory.as_mut_slice()[from..from + bytes], pieces);
         card.used = (from + bytes).next_multiple_of(64);
         card.cuda.stream().copy(to.0, card.memory.address().wrapping_add(from) as u64, bytes)
     }
@@ -85,6 +101,35 @@ impl Upload {
         card.under_way = true;
         Device::Cuda(card.cuda.clone()).record(&card.done)
     }
+}
+
+/// Bytes that are worth a thread of their own.
+const WORTH_A_THREAD: usize = 1 << 19;
+/// The most threads that copy.
+const COPIERS: usize = 4;
+
+/// Copies `pieces` one behind the other to `to`, by several threads where they are long.
+fn collect<'a, T: Element>(mut to: &mut [u8], pieces: impl Iterator<Item = &'a [T]>) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (to.len() / WORTH_A_THREAD).clamp(1, COPIERS.min(cores));
+    let share = to.len().div_ceil(threads).max(1);
+    let mut copies = Vec::with_capacity(64);
+    // No copy is longer than a share, so that threads get about the same.
+    for part in pieces.flat_map(|piece| bytemuck::cast_slice::<T, u8>(piece).chunks(share)) {
+        let (here, rest) = to.split_at_mut(part.len());
+        copies.push((here, part));
+        to = rest;
+    }
+    let copy = |of: &mut [(&mut [u8], &[u8])]| of.iter_mut().for_each(|(to, from)| to.copy_from_slice(from));
+    let each = copies.len().div_ceil(threads).max(1);
+    let mut groups = copies.chunks_mut(each);
+    let Some(own) = groups.next() else { return };
+    std::thread::scope(|scope| {
+        for group in groups {
+            scope.spawn(|| copy(group));
+        }
+        copy(own);
+    });
 }
 
 /// Pieces of an upload for whose alignment there is room.

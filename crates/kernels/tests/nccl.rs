@@ -82,7 +82,7 @@ fn what_does_not_fit_is_refused_and_what_was_aborted_is_gone() {
     communicator.abort();
     communicator.check().unwrap();
     let refused = communicator.all_reduce(&device, &mut vector, 1).unwrap_err();
-    assert_eq!(refused.to_string(), "NCCL's communicator was aborted");
+    assert_eq!(refused.to_string(), "device: NCCL's communicator was aborted");
 }
 
 /// The same on every machine: without CUDA NCCL has nothing to join.

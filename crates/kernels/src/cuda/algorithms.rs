@@ -6,6 +6,7 @@
 
 use super::cache::replace;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -47,6 +48,8 @@ impl Algorithms {
         }
         let mut algorithm = choose()?;
         if let Some(file) = &self.file {
+            // Two processes that write at once would each lose what the other has chosen, and choose anew the next time.
+            let _lock = locked(file);
             let mut all = read(file);
             // What another process has written in this moment holds for all.
             match all.get(product).filter(|written| usable(written)) {
@@ -65,6 +68,13 @@ impl Algorithms {
     fn written(&self, product: &str) -> Option<Algorithm> {
         self.file.as_deref().and_then(|file| read(file).get(product).copied())
     }
+}
+
+/// The lock of a file that several processes write, until it is dropped; `None` where there can be none.
+fn locked(file: &Path) -> Option<File> {
+    let lock = File::create(file.with_extension("lock")).ok()?;
+    lock.lock().ok()?;
+    Some(lock)
 }
 
 /// Algorithms of a file; entries that are none are left out.

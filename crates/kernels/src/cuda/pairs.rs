@@ -18,7 +18,7 @@ use spec::precision::Precision;
 const VECTORS: usize = 32;
 const DIM: usize = 256;
 /// The most warps of a block.
-const WARPS: usize = 16;
+const WARPS: usize = 8;
 
 /// `struct Pairs` of `kernels/pairs.cu`.
 #[repr(C)]
@@ -84,13 +84,15 @@ impl Room {
     /// Neighbouring vectors lie in other banks, by what the elements of an operand are.
     fn forward(shape: DotShape, number: Form) -> Self {
         let stride = shape.dim + if number == Form::Bf16 { 8 } else { 4 };
-        let staged = Stored::stride(shape.width());
+        // Behind the row there is room for what is no product.
+        let staged = Stored::stride(shape.width()) + 16;
         Self { stride, floats: (shape.count * stride).max(staged) }
     }
 
     fn backward(shape: DotShape) -> Self {
         let stride = shape.dim + 4;
-        Self { stride, floats: shape.count * stride + Stored::stride(shape.width()) }
+        // Behind the gradients of products lies a zero.
+        Self { stride, floats: shape.count * stride + Stored::stride(shape.width()) + 8 }
     }
 
     /// Bytes of a warp: room for the sample at hand and for the next one.

@@ -288,7 +288,7 @@ fn kept_rows_are_near_the_reference_on_a_gpu() {
             let parameters = chain.parameters.to_vec().unwrap();
             chain.parameters = buffer(&parameters.iter().map(|w| w / 8.0).collect::<Vec<_>>());
             let expected = chain.run_kept(&Device::Reference);
-            for (precision, most) in [(Precision::F32, 1e-5), (Precision::Tf32, 3e-3), (Precision::Bf16, 0.1)]
+            for (precision, most) in [(Precision::F32, 1e-5), (Precision::Tf32, 3e-2), (Precision::Bf16, 0.1)]
             {
                 let Some(device) = crate::gpu::in_precision(precision) else { continue };
                 let results = chain.run_kept(&device);

@@ -70,8 +70,22 @@ pub struct LossWeights<'a> {
 #[derive(Debug, Default)]
 struct Outgoing {
     lengths: Vec<u32>,
+    /// Pieces of ids, one behind the other.
+    pieces: Vec<Piece>,
+    /// Ids of all pieces.
+    count: usize,
+    /// Ids that are no whole features.
     ids: Vec<u32>,
     weights: Vec<f32>,
+}
+
+/// Ids that go to one holder.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// All ids of a feature, as they lie in the batch.
+    Feature(usize),
+    /// Ids that were put together.
+    Apart(Range<usize>),
 }
 
 impl Input {
@@ -165,14 +179,15 @@ impl Input {
     pub fn upload(&mut self, device: &Device) -> Result<(), KernelError> {
         let Self { batch, dense, labels, loss_weights, ids, weights, outgoing, weighed, upload, .. } = self;
         let floats = [&batch.dense, &batch.labels, weighed, &outgoing.weights];
-        let numbers = outgoing.ids.len() + floats.iter().map(|floats| floats.len()).sum::<usize>();
+        let numbers = outgoing.count + floats.iter().map(|floats| floats.len()).sum::<usize>();
         upload.begin(device, size_of::<u32>() * numbers)?;
         for (buffer, floats) in [dense, labels, loss_weights, &mut weights.send].into_iter().zip(floats) {
             buffer.resize(floats.len())?;
             upload.write(buffer, 0, floats)?;
         }
-        ids.send.resize(outgoing.ids.len())?;
-        upload.write(&mut ids.send, 0, &outgoing.ids)?;
+        ids.send.resize(outgoing.count)?;
+        let pieces = outgoing.pieces.iter().map(|piece| outgoing.ids_of(piece, batch));
+        upload.write_pieces(&mut ids.send, 0, pieces)?;
         upload.end()
     }
 
@@ -198,7 +213,7 @@ impl Input {
         outgoing.clear();
         let weighted = placement.weights_travel(model);
         for to in 0..ranks {
-            let (ids_before, lengths_before) = (outgoing.ids.len(), outgoing.lengths.len());
+            let (ids_before, lengths_before) = (outgoing.count, outgoing.lengths.len());
             for shard in placement.held_by(to) {
                 if !placement.serves(shard, to, self.rank) {
                     // Another copy gets these ids.
@@ -209,7 +224,7 @@ impl Input {
                     outgoing.push_bags(batch, shard, weighted, placement.lengths_vary(model, shard));
                 }
             }
-            ids.to[to] = outgoing.ids.len() - ids_before;
+            ids.to[to] = outgoing.count - ids_before;
             lengths.to[to] = outgoing.lengths.len() - lengths_before;
         }
         lengths.send.resize(outgoing.lengths.len())?;
@@ -344,19 +359,29 @@ impl ArrivedIds<'_> {
 impl Outgoing {
     fn clear(&mut self) {
         self.lengths.clear();
+        self.pieces.clear();
+        self.count = 0;
         self.ids.clear();
         self.weights.clear();
     }
 
+    /// Ids of a piece; `batch` is the one that was laid out.
+    fn ids_of<'a>(&'a self, piece: &Piece, batch: &'a Batch) -> &'a [u32] {
+        match piece {
+            Piece::Feature(feature) => batch.values(*feature),
+            Piece::Apart(range) => &self.ids[range.clone()],
+        }
+    }
+
     /// Whole bags of a feature.
     fn push_bags(&mut self, batch: &Batch, shard: &Shard, weighted: bool, lengths: bool) {
-        let values = batch.values(shard.feature);
-        self.ids.extend_from_slice(values);
+        self.pieces.push(Piece::Feature(shard.feature));
+        self.count += batch.values(shard.feature).len();
         if lengths {
             self.lengths.extend_from_slice(batch.lengths(shard.feature));
         }
         if weighted && batch.weights.is_empty() {
-            self.weights.resize(self.ids.len(), 1.0);
+            self.weights.resize(self.count, 1.0);
         } else if weighted {
             self.weights.extend_from_slice(batch.weights(shard.feature));
         }
@@ -368,7 +393,7 @@ impl Outgoing {
         let Range { start, end } = shard.rows;
         let values = batch.values(shard.feature);
         let given = (weighted && !batch.weights.is_empty()).then(|| batch.weights(shard.feature));
-        let mut at = 0;
+        let (mut at, first) = (0, self.ids.len());
         for &length in batch.lengths(shard.feature) {
             let before = self.ids.len();
             for i in at..at + length as usize {
@@ -383,5 +408,7 @@ impl Outgoing {
             at += length as usize;
             self.lengths.push((self.ids.len() - before) as u32);
         }
+        self.pieces.push(Piece::Apart(first..self.ids.len()));
+        self.count += self.ids.len() - first;
     }
 }

@@ -2,9 +2,9 @@
 
 // A float as bf16, rounded to nearest even; a NaN stays one.
 __device__ __forceinline__ u16 bf16_of(float value) {
-    u32 bits = __float_as_uint(value);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (u16)(bits >> 16 | 0x40);
-    return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    u16 bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
 }
 
 // Two floats as bf16 in one word, the first in its lower half.

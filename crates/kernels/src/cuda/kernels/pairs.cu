@@ -21,6 +21,11 @@ struct OfBf16 {
         f[0] = bf16_pair(element(2 * t), element(2 * t + 1));
         f[1] = bf16_pair(element(2 * t + 8), element(2 * t + 9));
     }
+    // As `each`, of elements that are stored in an array, at `place(i)`.
+    template <class F> static __device__ __forceinline__ void stored(u32 t, const u16 *from, const F &place, u32 *f) {
+        f[0] = from[place(2 * t)] | (u32)from[place(2 * t + 1)] << 16;
+        f[1] = from[place(2 * t + 8)] | (u32)from[place(2 * t + 9)] << 16;
+    }
     static __device__ __forceinline__ void multiply(float *c, const u32 *a, const u32 *b) {
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -44,6 +49,10 @@ struct OfTf32 {
     template <class F> static __device__ __forceinline__ void each(u32 t, const F &element, u32 *f) {
         f[0] = rounded(element(t));
         f[1] = rounded(element(t + 4));
+    }
+    template <class F> static __device__ __forceinline__ void stored(u32 t, const float *from, const F &place, u32 *f) {
+        f[0] = rounded(from[place(t)]);
+        f[1] = rounded(from[place(t + 4)]);
     }
     static __device__ __forceinline__ void multiply(float *c, const u32 *a, const u32 *b) {
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -87,14 +96,24 @@ struct Bags {
     const float *weights; // of the table
     u64 rows;
     u32 table;
+    const float *state;   // of the table's optimizer
+    u32 dim, each;        // floats of a row, and of the state of a row
     bool any;             // whether the thread has a vector
     u32 start[2], length[2], id;
     bool once;
 
-    __device__ __forceinline__ Bags(const Pairs &of, u32 lane) : weights(0), rows(0), table(0), any(lane + 1 < of.count) {
+    __device__ __forceinline__ Bags(const Pairs &of, u32 lane)
+        : weights(0), rows(0), table(0), state(0), dim(of.dim), each(0), any(lane + 1 < of.count) {
         if (!any || !of.tables) return;
         const TableCall &call = of.tables[lane];
-        (weights = call.weights), (rows = call.rows), (table = call.table);
+        (weights = call.weights), (rows = call.rows), (table = call.table), (state = call.state), (each = call.each);
+    }
+
+    // Brings what the optimizer keeps of a row that is going to be updated nearer.
+    __device__ __forceinline__ void fetch_state(const Bag &bag) const {
+        if (!bag.row || !bag.once) return;
+        const float *of_row = state + (u64)(bag.row - weights) / dim * each;
+        for (u32 e = 0; e < each; e += 32) asm volatile("prefetch.global.L2 [%0];" ::"l"(of_row + e));
     }
 
     // Loads the bounds of the bag of a sample, as number `which`.
@@ -221,6 +240,18 @@ template <class Of, class Number> __device__ __forceinline__ void products(const
     float *rooms = (float *)shared + (u64)warp * 2 * room;
     u64 step = (u64)gridDim.x * warps, sample = (u64)blockIdx.x * warps + warp;
     u32 tiles = (of.count + 7) / 8, width = of.dim + of.count * (of.count - 1) / 2;
+    // Where the products of this thread go, two to a word; those of no pair behind the row.
+    u32 places[6][2];
+#pragma unroll
+    for (u32 tile = 0; tile < 6; tile++) {
+#pragma unroll
+        for (u32 half = 0; half < 2; half++) {
+            u32 row = (tile < 2 ? 0 : 16) + g + 8 * half, column = (tile < 2 ? tile : tile - 2) * 8 + 2 * t, nowhere = of.out_stride + 8;
+            u32 first = row < of.count && column < row ? of.dim + pair(row, column) : nowhere;
+            u32 second = row < of.count && column + 1 < row ? of.dim + pair(row, column + 1) : nowhere;
+            places[tile][half] = first | second << 16;
+        }
+    }
     u32 row_of_tile[4];
 #pragma unroll
     for (u32 j = 0; j < 4; j++) row_of_tile[j] = (8 * j + g < of.count ? 8 * j + g : 0) * stride;
@@ -279,11 +310,10 @@ template <class Of, class Number> __device__ __forceinline__ void products(const
             if (i < each && lane + WARP * i < of.dim) put(staged + lane + WARP * i, first[i]);
 #pragma unroll
         for (u32 tile = 0; tile < 6; tile++) {
-            u32 i = (tile < 2 ? 0 : 16) + g, j = (tile < 2 ? tile : tile - 2) * 8 + 2 * t;
 #pragma unroll
-            for (u32 e = 0; e < 4; e++) {
-                u32 row = i + 8 * (e / 2), column = j + e % 2;
-                if (row < of.count && column < row) put(staged + of.dim + pair(row, column), c[tile][e]);
+            for (u32 half = 0; half < 2; half++) {
+                put(staged + (places[tile][half] & 0xffff), c[tile][2 * half]);
+                put(staged + (places[tile][half] >> 16), c[tile][2 * half + 1]);
             }
         }
         for (u32 i = width + lane; i < of.out_stride; i += WARP) put(staged + i, 0.0f);
@@ -299,13 +329,13 @@ template <class Of, class Number> __device__ __forceinline__ void products(const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 1) pair_products_bf16(const Pairs of, u32 stride, u32 room, u16 *out) {
+extern "C" __global__ void __launch_bounds__(256, 1) pair_products_bf16(const Pairs of, u32 stride, u32 room, u16 *out) {
     products<OfBf16>(of, stride, room, out);
 }
-extern "C" __global__ void __launch_bounds__(512, 1) pair_products_bf16_to_f32(const Pairs of, u32 stride, u32 room, float *out) {
+extern "C" __global__ void __launch_bounds__(256, 1) pair_products_bf16_to_f32(const Pairs of, u32 stride, u32 room, float *out) {
     products<OfBf16>(of, stride, room, out);
 }
-extern "C" __global__ void __launch_bounds__(512, 1) pair_products_tf32(const Pairs of, u32 stride, u32 room, float *out) {
+extern "C" __global__ void __launch_bounds__(256, 1) pair_products_tf32(const Pairs of, u32 stride, u32 room, float *out) {
     products<OfTf32>(of, stride, room, out);
 }
 
@@ -319,25 +349,30 @@ struct PairGradients {
                           // other samples have too, one vector after another without vector 0
 };
 
+// Place of a zero behind the gradients of products.
+__device__ __forceinline__ u32 zero_place(const Pairs &of) { return (of.dim + of.count * (of.count - 1) / 2 + 7) / 8 * 8; }
+
 // Gradients of all vectors of a sample, in place of the vectors. Weights of rows that are updated in place are updated by the rule at
 // once, where `direct` says so.
 template <class Of, class Number> __device__ __forceinline__ void gradients_of_pairs(
     const Pairs &of, const Rule &rule, float *v, u32 stride, const Number *dout, u32 direct) {
     u32 lane = threadIdx.x & (WARP - 1), g = lane / 4, t = lane % 4, tiles = of.count > 16 ? 2 : 1;
     const u32 STEPS = VECTORS / Of::K;
-    u32 a[2][STEPS][4];
+    // Neither clipped nor scaled nor decayed: the shortest rule.
+    bool plain = !rule.changes && rule.decay == 0.0f;
+    u32 a[2][STEPS][4], zero = zero_place(of);
 #pragma unroll
     for (u32 m = 0; m < 2; m++) {
 #pragma unroll
         for (u32 k = 0; k < STEPS; k++) {
 #pragma unroll
             for (u32 half = 0; half < 2; half++) {
-                u32 i = m * 16 + half * 8 + g, f[2];
-                auto element = [&](u32 c) {
-                    u32 j = k * Of::K + c, high = max(i, j), low = min(i, j);
-                    return i != j && high < of.count ? float_of(dout[of.dim + pair(high, low)]) : 0.0f;
+                u32 i = m * 16 + half * 8 + g, f[2], of_row = of.dim + i * (i - 1) / 2;
+                auto place = [&](u32 c) {
+                    u32 j = k * Of::K + c, at = j < i ? of_row + j : of.dim + j * (j - 1) / 2 + i;
+                    return i != j && max(i, j) < of.count ? at : zero;
                 };
-                Of::each(t, element, f);
+                Of::stored(t, dout, place, f);
                 a[m][k][half] = f[0];
                 a[m][k][2 + half] = f[1];
             }
@@ -379,8 +414,12 @@ template <class Of, class Number> __device__ __forceinline__ void gradients_of_p
                     }
                     if (in_place) {
                         float2 w = *to;
-                        d.x = rule_element(rule, w.x, d.x, none.x, none.y);
-                        d.y = rule_element(rule, w.y, d.y, none.x, none.y);
+                        if (plain) {
+                            d = make_float2(rule_sgd(rule, w.x, d.x), rule_sgd(rule, w.y, d.y));
+                        } else {
+                            d.x = rule_element(rule, w.x, d.x, none.x, none.y);
+                            d.y = rule_element(rule, w.y, d.y, none.x, none.y);
+                        }
                     }
                     *to = d;
                 }
@@ -398,11 +437,18 @@ __device__ __forceinline__ void update_sample(
     for (u32 base = 1; base < of.count; base += at_once) {
         u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
         u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
+        const float *alone = (const float *)__shfl_sync(FULL, (u64)bag.row, from);
+        bool once = __shfl_sync(FULL, (u32)bag.once, from);
         if (vector >= of.count) continue;
         TableCall table = of.tables[from];
         table.lanes = lanes;
         bool shared_row = false;
         const float *d = v + vector * stride;
+        if (alone) {
+            // A bag of one id without weight: all about it is known.
+            if (once) update_row(rule, table, (u64)(alone - table.weights) / of.dim, within, [&](u32 e, u32) { return *(const float4 *)(d + e); });
+            (shared_row = !once), (length = 0);
+        }
         for (u32 j = 0; j < length; j++) {
             u32 id = of.values[start + j];
             if (id >= table.rows) continue;
@@ -430,6 +476,7 @@ template <class Of, class Number, bool SGD> __device__ __forceinline__ void grad
     u32 width = of.dim + of.count * (of.count - 1) / 2;
     Rule sgd = rule;
     sgd.kind = RULE_SGD;
+    if (lane < 2) put((Number *)(rooms + lane * room + of.count * stride) + zero_place(of), 0.0f);
     // Vectors and the gradients of their products.
     auto fetch_all = [&](u64 of_sample, const Bag &bag, float *v) {
         fetch(of, of_sample, bag, v, stride);
@@ -458,6 +505,7 @@ template <class Of, class Number, bool SGD> __device__ __forceinline__ void grad
         if (sample + step < of.rows) {
             next = turn ? bags.bag(of, sample + step, lane, 0) : bags.bag(of, sample + step, lane, 1);
             fetch_all(sample + step, next, rooms + (turn ^ 1) * room);
+            if (!SGD) bags.fetch_state(next);
         }
         end_copies();
         if (turn) {
@@ -507,7 +555,7 @@ template <class Of, class Number, bool SGD> __device__ __forceinline__ void grad
 }
 
 #define PAIR_GRADIENTS(NAME, OF, NUMBER, SGD)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(512, 1)                                                                      \
+    extern "C" __global__ void __launch_bounds__(256, 1)                                                                      \
         NAME(const Pairs of, const PairGradients to, const Rule rule, u32 stride, u32 room) {                                 \
         gradients<OF, NUMBER, SGD>(of, to, rule, stride, room);                                                               \
     }

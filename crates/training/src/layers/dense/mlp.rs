@@ -60,14 +60,14 @@ impl Linear {
 
     /// Packs the matrix as the device reads it fastest, if the weights or the precision have changed since.
     pub fn pack(&mut self, device: &Device, parameters: &Parameters) -> Result {
-        match self.to_pack(device, parameters) {
+        match self.take_to_pack(device, parameters) {
             Some(map) => device.pack_linear(map),
             None => Ok(()),
         }
     }
 
     /// The matrix that is to be packed, if the weights or the precision have changed since: it counts as packed from now on.
-    fn to_pack<'a>(&'a mut self, device: &Device, parameters: &'a Parameters) -> Option<PackLinear<'a>> {
+    fn take_to_pack<'a>(&'a mut self, device: &Device, parameters: &'a Parameters) -> Option<PackLinear<'a>> {
         let weights = &parameters.buckets[self.bucket].weights;
         let current = Some((weights.version(), device.precision()));
         if self.packed_of == current {
@@ -308,7 +308,8 @@ pub(super) fn pack_all<'a>(
     if !device.is_queued() {
         return layers.try_for_each(|layer| layer.pack(device, parameters));
     }
-    let mut maps: Vec<PackLinear> = layers.filter_map(|layer| layer.to_pack(device, parameters)).collect();
+    let mut maps: Vec<PackLinear> =
+        layers.filter_map(|layer| layer.take_to_pack(device, parameters)).collect();
     device.pack_linears(&mut maps)
 }
 
