@@ -42,6 +42,7 @@ pub fn to_json(schedule: &Schedule, batch: usize, explicit: &Config) -> Value {
                 "lane": phase.lane,
                 "ahead": phase.ahead,
                 "reads_back": phase.reads_back(),
+                "replaces": schedule.replaces(phase),
                 "work": match &phase.work {
                     Work::Compute(operation) => json!({ "compute": operation }),
                     Work::Collective(collective) => json!({ "collective": collective }),

@@ -104,7 +104,7 @@ impl Upload {
 }
 
 /// Bytes that are worth a thread of their own.
-const WORTH_A_THREAD: usize = 1 << 19;
+const WORTH_A_THREAD: usize = 1 << 21;
 /// The most threads that copy.
 const COPIERS: usize = 4;
 

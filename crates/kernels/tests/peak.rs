@@ -30,7 +30,7 @@ fn touched_rows_are_those_of_the_keys() {
             for together in [1, 2, 4, 8] {
                 let (rows, mut all) = (37, tables(&device, 37, dim));
                 let keys: Vec<u64> =
-                    (0..3u64).flat_map(|t| [0, 5, 36].map(|row| t << 32 | (row + t) % 37)).collect();
+                    (0..3u64).flat_map(|t| [0, 5, 36].map(|row| (t << 32) | ((row + t) % 37))).collect();
                 let on_device = Buffer::from_slice(&device, &keys).unwrap();
                 let before: Vec<_> = all.iter().map(|table| table.weights.to_vec().unwrap()).collect();
                 touch_rows(&device, Touch::Read, &mut all, &on_device, together).unwrap();

@@ -34,7 +34,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 40] = [
+pub const TABLES: [(&str, Make); 42] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -73,6 +73,8 @@ pub const TABLES: [(&str, Make); 40] = [
     ("roofline phases", |sources| roofline::phases(sources)),
     ("gpu steps", |sources| gpu::steps(sources)),
     ("gpu phases", |sources| gpu::phases(sources)),
+    ("gpu embeddings", |sources| gpu::embeddings(sources)),
+    ("gpu predictions", |sources| gpu::predictions(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
     ("precision, real log", |sources| precision::quality(sources, "criteo")),
     ("precision, synthetic log", |sources| precision::quality(sources, "synthetic")),

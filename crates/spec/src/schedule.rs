@@ -304,6 +304,13 @@ impl Schedule {
         self
     }
 
+    /// Names of the phases that a phase replaces, where it is fused of others; none elsewhere.
+    pub fn replaces(&self, phase: &Phase) -> Vec<String> {
+        let replaced =
+            phase.operation().map(|operation| operation.replaces(self.model())).unwrap_or_default();
+        replaced.iter().map(|operation| operation.describe(&self.deployment, &self.buckets).name).collect()
+    }
+
     /// Phases in issue order.
     pub fn phases(&self) -> &[Phase] {
         &self.phases

@@ -158,7 +158,7 @@ impl Device {
         check.rows("x", args.x, rows, inputs)?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
         check.packed(args.packed, args.shape)?;
-        check.buffer("y", args.y, size([rows, outputs]))?;
+        check.rows("y", args.y, rows, outputs)?;
         self.backend().linear_forward(args)
     }
 
@@ -226,7 +226,7 @@ impl Device {
         for gradient in &*args.gradients {
             check.buffer("gradients", gradient, args.at.end(args.shape))?;
         }
-        check.buffer("dy", args.dy, size([rows, outputs]))?;
+        check.rows("dy", args.dy, rows, outputs)?;
         if let Some((dx, _)) = &args.dx {
             check.rows("dx", dx, rows, inputs)?;
         }

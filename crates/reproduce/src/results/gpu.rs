@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 struct Step {
     run: String,
     program: String,
+    /// Which model, ids and optimizer.
+    #[serde(default)]
+    case: String,
     batch: u64,
     precision: String,
     ms: f64,
@@ -58,40 +61,66 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// Step times beside plain PyTorch's, in turns.
+/// Cases of `scripts/bench-gpu` in words, in the order of the table.
+const CASES: [(&str, &str); 7] = [
+    ("dlrm", "DLRM, uniform ids"),
+    ("dlrm-zipf", "DLRM, zipf 1.05"),
+    ("dlrm-adagrad", "DLRM, row-wise Adagrad"),
+    ("dlrm-own-rows", "DLRM, the preset's rows"),
+    ("dcn", "DCN, uniform ids"),
+    ("dmt-dlrm", "DMT-DLRM, 4 towers, d = 64"),
+    ("dmt-dcn", "DMT-DCN, 4 towers, d = 128"),
+];
+
+/// Step times beside PyTorch's, in turns.
 pub fn steps(sources: &Sources) -> Result<String> {
     let steps = last(sources)?;
-    let of = |batch: u64, precision: &str, program: &str| {
-        let mine =
-            |step: &&Step| step.batch == batch && step.precision == precision && step.program == program;
+    let of = |case: &str, batch: u64, precision: &str, program: &str| {
+        let mine = |step: &&Step| {
+            step.case == case && step.batch == batch && step.precision == precision && step.program == program
+        };
         median(steps.iter().filter(mine).map(|step| step.ms).collect())
     };
+    let number = |value: Option<f64>, digits: usize| value.map_or(String::new(), |v| format!("{v:.digits$}"));
     let mut rows = Vec::new();
     let mut batches: Vec<u64> = steps.iter().map(|step| step.batch).collect();
     batches.sort_unstable();
     batches.dedup();
-    for batch in batches {
+    for (case, words) in CASES {
         for precision in ["bf16", "tf32", "f32"] {
-            let (ours, peer) = (of(batch, precision, "campanile"), of(batch, precision, "torch-plain"));
-            let number =
-                |value: Option<f64>, digits: usize| value.map_or(String::new(), |v| format!("{v:.digits$}"));
-            let ratio = ours.zip(peer).map(|(ours, peer)| peer / ours);
-            rows.push(vec![
-                batch.to_string(),
-                precision.into(),
-                number(ours, 2),
-                number(ours.map(|ms| batch as f64 / ms / 1e3), 2),
-                number(peer, 2),
-                number(ratio, 2),
-            ]);
+            for &batch in &batches {
+                let Some(ours) = of(case, batch, precision, "campanile") else { continue };
+                let peer = |program| of(case, batch, precision, program);
+                let (expert, plain) = (peer("torch-expert"), peer("torch-plain"));
+                rows.push(vec![
+                    words.into(),
+                    precision.into(),
+                    batch.to_string(),
+                    number(Some(ours), 2),
+                    number(Some(batch as f64 / ours / 1e3), 2),
+                    number(expert, 2),
+                    number(expert.map(|peer| peer / ours), 2),
+                    number(plain, 2),
+                    number(plain.map(|peer| peer / ours), 2),
+                ]);
+            }
         }
     }
-    let head = ["batch", "precision", "ms a step", "M samples/s", "PyTorch, plain: ms", "times as fast"];
+    let head = [
+        "model",
+        "precision",
+        "batch",
+        "ms a step",
+        "M samples/s",
+        "PyTorch, expert: ms",
+        "times as fast",
+        "PyTorch, plain: ms",
+        "times as fast",
+    ];
     let device = steps.iter().find_map(|step| step.measured.device_name.clone()).unwrap_or_default();
     let torch = steps.iter().find_map(|step| step.measured.torch.clone()).unwrap_or_default();
     Ok(format!(
-        "{}\nMedians of programs that took turns on one {device}, PyTorch {torch} (EmbeddingBag with sparse gradients, the dense part compiled, bf16 autocast), {}. \
-         Measured by `scripts/bench-gpu`; records: `reports/{STEPS}`.\n",
+        "{}\nMedians of programs that took turns on one {device}, PyTorch {torch}, {}. Measured by `scripts/bench-gpu`; records: `reports/{STEPS}`.\n",
         table(2, &head, &rows),
         days(steps.iter().map(|step| step.run.as_str())),
     ))
@@ -101,7 +130,9 @@ pub fn steps(sources: &Sources) -> Result<String> {
 pub fn phases(sources: &Sources) -> Result<String> {
     let steps = last(sources)?;
     let mut times: BTreeMap<&str, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
-    let ours = steps.iter().filter(|step| step.program == "campanile" && step.precision == "bf16");
+    let ours = steps
+        .iter()
+        .filter(|step| step.program == "campanile" && step.precision == "bf16" && step.case == "dlrm");
     for step in ours.clone() {
         for phase in &step.measured.phases {
             times.entry(&phase.name).or_default().entry(step.batch).or_default().push(phase.ms);
@@ -127,7 +158,7 @@ pub fn phases(sources: &Sources) -> Result<String> {
     let head: Vec<String> = head.collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     Ok(format!(
-        "{}\nTimes between events on the GPU, bf16; reading a batch (host time, and its copy) runs beside the others. Records: `reports/{STEPS}`.\n",
+        "{}\nTimes between events on the GPU, DLRM in bf16. What is done for the next batch (reading it, which is time of the host, and indexing and sorting its ids) runs beside the others. Records: `reports/{STEPS}`.\n",
         table(1, &head, &cells.collect::<Vec<_>>()),
     ))
 }
@@ -156,5 +187,96 @@ pub fn quality(sources: &Sources) -> Result<String> {
     Ok(format!(
         "{}\nKaggle's log, 117 k rows, the last 15 % for evaluation; each record has its flags. Records: `reports/{FILE}`.\n",
         table(4, &head, &cells.collect::<Vec<_>>()),
+    ))
+}
+
+const HARDWARE: &str = "gpu-hardware/records.jsonl";
+
+/// A measurement of `scripts/bench-gpu-hardware`.
+#[derive(Deserialize)]
+struct Hardware {
+    part: String,
+    what: serde_json::Value,
+    measured: serde_json::Value,
+}
+
+/// Numbers of one part of the measured hardware, as `columns` gives them of each record; records without them are left out.
+fn hardware(
+    sources: &Sources,
+    part: &str,
+    columns: impl Fn(&Hardware) -> Option<Vec<String>>,
+) -> Result<Vec<Vec<String>>> {
+    let lines: Vec<Hardware> = lines(&sources.reports.join(HARDWARE))?;
+    Ok(lines.iter().filter(|line| line.part == part).filter_map(columns).collect())
+}
+
+/// Lookups and updates beside what the memory can do.
+pub fn embeddings(sources: &Sources) -> Result<String> {
+    let rows = hardware(sources, "embedding", |line| {
+        let number = |name: &str| line.measured.get(name)?.as_f64();
+        let rate = |name: &str| Some(format!("{:.0}", number(name)?));
+        let share = |name: &str| Some(format!("{:.0} %", 100.0 * number(name)?));
+        let times = |name: &str| Some(format!("{:.1}", number(name)?));
+        let ids = if number("zipf")? == 0.0 { "uniform".into() } else { format!("zipf {}", number("zipf")?) };
+        Some(vec![
+            rate("tables")?,
+            rate("dim")?,
+            rate("hotness")?,
+            ids,
+            line.measured.get("optimizer")?.as_str()?.into(),
+            rate("lookup_gbs")?,
+            share("lookup_of_copy")?,
+            rate("update_least_gbs")?,
+            share("update_least_of_read_modify_write")?,
+            times("lookup_fused_times_as_fast")?,
+            times("update_fused_times_as_fast")?,
+        ])
+    })?;
+    let head = [
+        "tables",
+        "dim",
+        "ids of a bag",
+        "ids",
+        "rule",
+        "lookup, GB/s",
+        "of a copy",
+        "update, GB/s",
+        "of bare rows",
+        "lookup: one launch, times as fast",
+        "update: one launch, times as fast",
+    ];
+    Ok(format!(
+        "{}\nCold caches. A copy and a bare read and write of the same rows are measured in the same run. Measured by `scripts/bench-gpu-hardware`; records: `reports/{HARDWARE}`.\n",
+        table(5, &head, &rows),
+    ))
+}
+
+/// Steps that were predicted by rates of the card, beside the same steps measured on it.
+pub fn predictions(sources: &Sources) -> Result<String> {
+    let lines: Vec<Hardware> = lines(&sources.reports.join(HARDWARE))?;
+    let of_part = lines.iter().filter(|line| line.part == "predict");
+    let mut rows = Vec::new();
+    // A prediction stands before the measurement of its step.
+    for pair in of_part.collect::<Vec<_>>().windows(2) {
+        let (what, predicted) = (&pair[0].what, &pair[0].measured["iteration_ms"]);
+        let measured = &pair[1].measured["step_ms"];
+        let (Some(model), Some(predicted), Some(measured)) =
+            (what["unseen"].as_str(), predicted.as_f64(), measured.as_f64())
+        else {
+            continue;
+        };
+        rows.push(vec![
+            model.to_owned(),
+            what["precision"].as_str().unwrap_or_default().to_owned(),
+            what["batch"].to_string(),
+            format!("{predicted:.2}"),
+            format!("{measured:.2}"),
+            format!("{:+.0} %", 100.0 * (predicted / measured - 1.0)),
+        ]);
+    }
+    let head = ["model", "precision", "batch", "predicted, ms", "measured, ms", "off"];
+    Ok(format!(
+        "{}\nRates by `campanile calibrate --device cuda`, from other models. Records: `reports/{HARDWARE}`.\n",
+        table(2, &head, &rows),
     ))
 }

@@ -70,6 +70,12 @@ pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    for phase in &schedule.phases {
+        let replaced = schedule.replaces(phase);
+        if !replaced.is_empty() {
+            let _ = writeln!(text, "{}, in place of: {}", phase.name, replaced.join(", "));
+        }
+    }
     for reduction in [CopyReduction::Dense, CopyReduction::Rows] {
         let features = copies::of_reduction(&schedule.copies, reduction);
         let names = features.iter().map(|&feature| schedule.model().features()[feature].name.as_str());
