@@ -28,7 +28,7 @@ const WAYS: [Way; 6] = [
 const TOGETHER: usize = 16;
 /// Rounds from which the best is taken.
 const ROUNDS: usize = 7;
-/// Bytes that are streamed by [`stream`], far more than the caches hold.
+/// Bytes that are streamed by [`stream()`], far more than the caches hold.
 const STREAM: usize = 1 << 30;
 
 /// Bandwidth of a stream through memory, in bytes a second.
