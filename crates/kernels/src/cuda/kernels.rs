@@ -7,6 +7,7 @@ const NUMBERS: &str = include_str!("kernels/numbers.cuh");
 const PASSES: &str = include_str!("kernels/passes.cuh");
 const RULES: &str = include_str!("kernels/rules.cuh");
 const HOPPER: &str = include_str!("kernels/hopper.cuh");
+const VECTORS: &str = include_str!("kernels/vectors.cuh");
 const TABLES: &str = include_str!("kernels/tables.cuh");
 const RUNS: &str = include_str!("kernels/runs.cuh");
 
@@ -25,7 +26,7 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "update.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/update.cu")] },
     Source {
         name: "pairs.cu",
-        parts: &[COMMON, NUMBERS, RULES, TABLES, RUNS, include_str!("kernels/pairs.cu")],
+        parts: &[COMMON, NUMBERS, RULES, TABLES, RUNS, VECTORS, include_str!("kernels/pairs.cu")],
     },
     Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
