@@ -90,14 +90,15 @@ impl Buffer<f32> {
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn resize_rows(&mut self, stored: Stored, rows: usize, width: usize) -> Result<(), KernelError> {
-        let Stored::Bf16Rows { width: kept } = stored else { return self.resize(rows * width) };
+        let elements = rows.saturating_mul(width);
+        let Stored::Bf16Rows { width: kept } = stored else { return self.resize(elements) };
         debug_assert_eq!(kept, width, "rows are stored in their width");
         let bytes = rows.saturating_mul(Stored::stride(width)).saturating_mul(size_of::<u16>());
         if self.stored != stored || self.bytes.len() < bytes {
             // Padding is written here and never again.
             self.bytes = Bytes::zeroed(self.space().clone(), bytes)?;
         }
-        (self.len, self.stored) = (rows * width, stored);
+        (self.len, self.stored) = (elements, stored);
         Ok(())
     }
 }

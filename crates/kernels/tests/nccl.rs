@@ -85,7 +85,7 @@ fn what_does_not_fit_is_refused_and_what_was_aborted_is_gone() {
     assert_eq!(refused.to_string(), "device: NCCL's communicator was aborted");
 }
 
-/// The same on every machine: without CUDA NCCL has nothing to join.
+/// Refusals do not depend on the machine: without CUDA, NCCL has nothing to join.
 #[test]
 fn host_devices_are_refused() {
     let Ok(nccl) = Nccl::load() else {

@@ -9,6 +9,22 @@ use proptest::prelude::*;
 use spec::Activation;
 use spec::precision::Precision;
 
+/// Takes samples through a chain and back.
+fn chain(
+    device: &Device,
+    rows: usize,
+    layers: &[ChainLayer],
+    x: &Buffer<f32>,
+    (outputs, output_gradients): (&mut [Buffer<f32>], &mut [Buffer<f32>]),
+    dx: Option<(&mut Buffer<f32>, InputGradient)>,
+    gradients: &mut [Buffer<f32>],
+) {
+    device.chain_forward(ChainForward { rows, layers, x, outputs }).unwrap();
+    let activated = true;
+    let back = ChainBackward { rows, layers, x, outputs, output_gradients, activated, dx, gradients };
+    device.chain_backward(back).unwrap();
+}
+
 /// A chain of layers of these widths, with some ReLUs and some biases, and its operands.
 struct Chain {
     rows: usize,
@@ -81,20 +97,8 @@ impl Chain {
         dx.resize_rows(device.keeps(self.widths[0]), rows, self.widths[0]).unwrap();
         *dys.last_mut().unwrap() = on(device, &self.dy);
         let mut gradients = [on(device, &numbers_like(parameters.len()))];
-        let forward = ChainForward { rows, layers: &layers, x: &x, outputs: &mut outputs };
-        device.chain_forward(forward).unwrap();
-        device
-            .chain_backward(ChainBackward {
-                rows,
-                layers: &layers,
-                x: &x,
-                outputs: &outputs,
-                output_gradients: &mut dys,
-                activated: true,
-                dx: Some((&mut dx, InputGradient { accumulate: false, relu: false })),
-                gradients: &mut gradients,
-            })
-            .unwrap();
+        let into = Some((&mut dx, InputGradient { accumulate: false, relu: false }));
+        chain(device, rows, &layers, &x, (&mut outputs, &mut dys), into, &mut gradients);
         let all = outputs.iter().chain(&dys).chain([&dx]).chain(&gradients);
         all.map(|buffer| buffer.to_vec().unwrap()).collect()
     }
@@ -116,20 +120,8 @@ impl Chain {
             (0..shares).map(|_| on(device, &numbers_like(parameters.len()))).collect();
         let into = input.map(|accumulate| InputGradient { accumulate, relu: true });
         if chained {
-            let forward = ChainForward { rows, layers: &layers, x: &x, outputs: &mut outputs };
-            device.chain_forward(forward).unwrap();
-            device
-                .chain_backward(ChainBackward {
-                    rows,
-                    layers: &layers,
-                    x: &x,
-                    outputs: &outputs,
-                    output_gradients: &mut dys,
-                    activated: true,
-                    dx: into.map(|into| (&mut dx, into)),
-                    gradients: &mut gradients,
-                })
-                .unwrap();
+            let into = into.map(|into| (&mut dx, into));
+            chain(device, rows, &layers, &x, (&mut outputs, &mut dys), into, &mut gradients);
         } else {
             for (i, layer) in layers.iter().enumerate() {
                 let (below, y) = outputs.split_at_mut(i);
