@@ -129,7 +129,7 @@ pub(crate) trait Backend {
     }
 
     /// Finds nothing where updates are not fused with products.
-    fn find_repeats(&self, _sorted: &SortedIds, _values: usize, _repeats: &mut Repeats) -> Result {
+    fn find_repeats(&self, _index: &BagIndex, _sorted: &SortedIds, _repeats: &mut Repeats) -> Result {
         Ok(())
     }
 

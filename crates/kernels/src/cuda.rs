@@ -22,6 +22,7 @@ mod elementwise;
 mod fault;
 mod gpu;
 mod gradient;
+mod graph;
 mod index;
 mod interaction;
 mod kernels;
@@ -37,6 +38,7 @@ mod pack;
 mod pairs;
 pub(crate) mod peak;
 mod product;
+mod replay;
 mod rows;
 mod rule;
 mod sort;
@@ -44,6 +46,7 @@ pub(crate) mod stream;
 mod tables;
 mod update;
 mod wire;
+mod work;
 
 pub use compile::compile_kernels;
 pub use counters::Counts;
@@ -89,8 +92,9 @@ struct Rank {
 impl Cuda {
     /// A rank's use of `gpu`, computing products in `precision`.
     pub(crate) fn new(gpu: &Gpu, precision: Precision) -> Result<Self, KernelError> {
-        let place = Place { gpu: gpu.clone(), counters: Arc::new(Counters::default()) };
-        let streams = (0..QUEUES).map(|_| Stream::new(&place)).collect::<Result<_, _>>()?;
+        let place = Place::new(gpu);
+        let streams = (0..QUEUES).map(|_| Stream::new(&place)).collect::<Result<Vec<_>, _>>()?;
+        place.of_rank.replay.set_queues(streams.iter().map(Stream::queue).collect());
         let faults = CardMemory::zeroed(&place, FAULTS * size_of::<u64>())?;
         faults.fill(u8::MAX)?;
         let arrays = Mutex::new(Arrays::new(&place));
@@ -136,7 +140,7 @@ impl Cuda {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.rank.place.counters
+        &self.rank.place.of_rank.counters
     }
 
     /// Address of the rank's fault record.

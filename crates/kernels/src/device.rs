@@ -4,7 +4,7 @@ use crate::backend::Backend;
 use crate::idle::Idle;
 use crate::memory::{Home, Space};
 use crate::reference::Reference;
-use crate::{Bytes, Counts, Cpu, Cuda, Event, Gpu, KernelError, Stored};
+use crate::{Bytes, Collected, Counts, Cpu, Cuda, Event, Gpu, KernelError, Stored};
 use spec::precision::Precision;
 
 /// Device that computes and owns memory; the only entry to this crate's arithmetic.
@@ -146,6 +146,26 @@ impl Device {
             Device::Cuda(cuda) => Ok(Event(Some(crate::cuda::stream::CardEvent::new(cuda.place())?))),
             _ => Ok(Event(None)),
         }
+    }
+
+    /// As [`Device::event`], but for waits between queues and for times alone. While the device replays work that was
+    /// [collected](Device::collect), such an event is not recorded.
+    pub fn event_between_queues(&self) -> Result<Event, KernelError> {
+        match self {
+            Device::Cuda(cuda) => {
+                Ok(Event(Some(crate::cuda::stream::CardEvent::between_queues(cuda.place())?)))
+            }
+            _ => Ok(Event(None)),
+        }
+    }
+
+    /// Collects the work of the rank's queues from now on, instead of queueing it, until it is submitted. See [`Collected`].
+    pub fn collect(&self) -> Collected {
+        let cuda = match self {
+            Device::Cuda(cuda) => Some(cuda.clone()),
+            _ => None,
+        };
+        Collected::begin(cuda)
     }
 
     /// Records `event` behind all work so far of the device's queue.

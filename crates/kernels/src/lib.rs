@@ -8,6 +8,7 @@
 mod backend;
 mod buffer;
 mod bytes;
+mod collected;
 mod cpu;
 mod cuda;
 mod device;
@@ -24,6 +25,7 @@ mod transfer;
 
 pub use buffer::{Buffer, Element, Stored};
 pub use bytes::Bytes;
+pub use collected::Collected;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 use crate::cuda::memory::PinnedMemory;
 use crate::{Buffer, Cuda, Device, Element, Event, KernelError};
+use rayon::prelude::*;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -103,33 +104,22 @@ impl Upload {
     }
 }
 
-/// Bytes that are worth a thread of their own.
-const WORTH_A_THREAD: usize = 1 << 21;
-/// The most threads that copy.
-const COPIERS: usize = 4;
+/// The most bytes that a thread copies at a time. The memory of a core alone is slower than a batch should take.
+const AT_A_TIME: usize = 1 << 18;
 
 /// Copies `pieces` one behind the other to `to`, by several threads where they are long.
 fn collect<'a, T: Element>(mut to: &mut [u8], pieces: impl Iterator<Item = &'a [T]>) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (to.len() / WORTH_A_THREAD).clamp(1, COPIERS.min(cores));
-    let share = to.len().div_ceil(threads).max(1);
     let mut copies = Vec::with_capacity(64);
-    // No copy is longer than a share, so that threads get about the same.
-    for part in pieces.flat_map(|piece| bytemuck::cast_slice::<T, u8>(piece).chunks(share)) {
+    for part in pieces.flat_map(|piece| bytemuck::cast_slice::<T, u8>(piece).chunks(AT_A_TIME)) {
         let (here, rest) = to.split_at_mut(part.len());
         copies.push((here, part));
         to = rest;
     }
-    let copy = |of: &mut [(&mut [u8], &[u8])]| of.iter_mut().for_each(|(to, from)| to.copy_from_slice(from));
-    let each = copies.len().div_ceil(threads).max(1);
-    let mut groups = copies.chunks_mut(each);
-    let Some(own) = groups.next() else { return };
-    std::thread::scope(|scope| {
-        for group in groups {
-            scope.spawn(|| copy(group));
-        }
-        copy(own);
-    });
+    let copy = |(to, from): (&mut [u8], &[u8])| to.copy_from_slice(from);
+    match copies.iter().map(|(to, _)| to.len()).sum::<usize>() > AT_A_TIME {
+        true => copies.into_par_iter().for_each(copy),
+        false => copies.into_iter().for_each(copy),
+    }
 }
 
 /// Pieces of an upload for whose alignment there is room.

@@ -315,7 +315,7 @@ fn time_steps(
             times.push(began.elapsed().as_secs_f64() / effort.steps as f64);
         }
     }
-    let phases = execution.times().to_vec();
+    let phases = execution.times();
     let digest = match effort.digest {
         true => Some(training::parameters_digest(world, run, &rank)?),
         false => None,

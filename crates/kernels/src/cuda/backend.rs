@@ -58,8 +58,8 @@ impl Backend for Cuda {
         }
     }
 
-    fn find_repeats(&self, sorted: &SortedIds, values: usize, repeats: &mut Repeats) -> Result {
-        pairs::find_repeats(self, sorted, values, repeats)
+    fn find_repeats(&self, index: &BagIndex, sorted: &SortedIds, repeats: &mut Repeats) -> Result {
+        pairs::find_repeats(self, index, sorted, repeats)
     }
 
     fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

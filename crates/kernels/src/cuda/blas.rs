@@ -2,6 +2,7 @@
 
 use super::algorithms::{Algorithm, Algorithms};
 use super::product::{Epilogue, Form, Product};
+use super::work::Queue;
 use crate::KernelError;
 use cudarc::cublaslt::{result, sys};
 use spec::precision::Precision;
@@ -56,7 +57,7 @@ impl fmt::Debug for Blas {
 }
 
 /// Addresses of the operands of a product, the workspace and the queue.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) a: u64,
     pub(crate) b: u64,
@@ -64,7 +65,7 @@ pub(crate) struct Run {
     pub(crate) c: u64,
     pub(crate) d: u64,
     pub(crate) workspace: u64,
-    pub(crate) stream: sys::cudaStream_t,
+    pub(crate) queue: Queue,
 }
 
 /// A product as cuBLASLt knows it.
@@ -243,7 +244,7 @@ impl Descriptors {
                 &algorithm,
                 run.workspace as *mut c_void,
                 WORKSPACE,
-                run.stream,
+                run.queue.raw().cast(),
             )
         }
         .map_err(|error| failed("cublasLtMatmul", error))

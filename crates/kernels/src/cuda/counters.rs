@@ -11,6 +11,8 @@ pub struct Counts {
     pub synchronisations: u64,
     /// Kernels and copies that were queued.
     pub launches: u64,
+    /// Lists of them that the device was given as one graph.
+    pub replays: u64,
 }
 
 /// Counters of one rank's device.
@@ -19,6 +21,7 @@ pub(crate) struct Counters {
     allocations: AtomicU64,
     synchronisations: AtomicU64,
     launches: AtomicU64,
+    replays: AtomicU64,
 }
 
 impl Counters {
@@ -34,11 +37,16 @@ impl Counters {
         self.launches.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn replayed(&self) {
+        self.replays.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> Counts {
         Counts {
             allocations: self.allocations.load(Ordering::Relaxed),
             synchronisations: self.synchronisations.load(Ordering::Relaxed),
             launches: self.launches.load(Ordering::Relaxed),
+            replays: self.replays.load(Ordering::Relaxed),
         }
     }
 }

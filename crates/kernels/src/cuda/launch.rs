@@ -1,14 +1,10 @@
 //! Launches of kernels: a grid, a block, and arguments in the order of the kernel's parameters.
 
 use super::Cuda;
-use super::gpu::failed;
 use super::memory::Pointer;
+use super::work::{ARGUMENTS, Kernel};
 use crate::{Buffer, Element, KernelError};
-use cudarc::driver::result;
-use std::ffi::c_void;
 
-/// The most arguments that a kernel has.
-const ARGUMENTS: usize = 32;
 /// The most words that the arguments of a kernel have in all: four tensor maps and some more.
 const WORDS: usize = 96;
 
@@ -24,7 +20,7 @@ pub(crate) struct Launch<'a> {
     /// Words of `values` that are in use.
     used: usize,
     /// First word of each argument.
-    starts: [usize; ARGUMENTS],
+    starts: [u64; ARGUMENTS],
     count: usize,
 }
 
@@ -160,38 +156,34 @@ impl Launch<'_> {
     /// The next argument, a struct by value.
     pub(crate) fn words(mut self, words: &[u64]) -> Self {
         self.values[self.used..][..words.len()].copy_from_slice(words);
-        self.starts[self.count] = self.used;
+        self.starts[self.count] = self.used as u64;
         self.used += words.len();
         self.count += 1;
         self
     }
 
     /// Puts the kernel into the queue; a grid without blocks is nothing to do.
-    pub(crate) fn launch(mut self) -> Result<(), KernelError> {
+    pub(crate) fn launch(self) -> Result<(), KernelError> {
         if self.grid.contains(&0) {
             return Ok(());
         }
-        let gpu = self.cuda.gpu();
-        gpu.bind()?;
-        let function = gpu.function(self.name)?;
-        let mut pointers = [std::ptr::null_mut::<c_void>(); ARGUMENTS];
-        for (pointer, &start) in pointers.iter_mut().zip(&self.starts[..self.count]) {
-            *pointer = std::ptr::from_mut(&mut self.values[start..]).cast();
-        }
-        let [x, y, z] = self.grid;
-        self.cuda.counters().launched();
-        // SAFETY: the driver copies the arguments before it returns. The operation that launches the kernel has checked its
-        // buffers; they stay alive until the queue is done, because freeing memory of a card waits for all work.
-        let launched = unsafe {
-            result::launch_kernel(
-                function.0,
-                (x, y, z),
-                (self.block, 1, 1),
-                self.shared as u32,
-                self.cuda.stream().raw,
-                &mut pointers[..self.count],
-            )
+        let place = self.cuda.place();
+        place.of_rank.counters.launched();
+        let kernel = Kernel {
+            name: self.name,
+            function: place.gpu.function(self.name)?.0 as usize,
+            queue: self.cuda.stream().queue(),
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared as u32,
+            values: 0..0,
+            starts: 0..0,
         };
-        launched.map_err(|error| failed(self.name, error))
+        place.of_rank.replay.put_kernel(
+            &place.gpu,
+            kernel,
+            &self.values[..self.used],
+            &self.starts[..self.count],
+        )
     }
 }

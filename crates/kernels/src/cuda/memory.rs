@@ -2,6 +2,8 @@
 
 use super::counters::Counters;
 use super::gpu::{Gpu, failed};
+use super::replay::Replay;
+use super::work::Work;
 use crate::KernelError;
 use cudarc::driver::{result, sys};
 use std::fmt;
@@ -20,11 +22,41 @@ impl Pointer {
     }
 }
 
-/// Where memory is made: a card, and the counters of the rank that asks.
+/// Where memory is made and work is queued: a card, and what the rank that asks has there.
 #[derive(Clone)]
 pub(crate) struct Place {
+    // Graphs end before their card does.
+    pub(crate) of_rank: Arc<OfRank>,
     pub(crate) gpu: Gpu,
-    pub(crate) counters: Arc<Counters>,
+}
+
+/// What all work and memory of a rank share.
+#[derive(Debug, Default)]
+pub(crate) struct OfRank {
+    pub(crate) counters: Counters,
+    pub(crate) replay: Replay,
+}
+
+impl Place {
+    pub(crate) fn new(gpu: &Gpu) -> Self {
+        Self { gpu: gpu.clone(), of_rank: Arc::default() }
+    }
+
+    /// Collects a piece of work that is no kernel, or puts it into its queue at once.
+    pub(crate) fn put(&self, work: Work) -> Result<(), KernelError> {
+        self.of_rank.replay.put(&self.gpu, work)
+    }
+
+    /// Puts all work that was only collected into the queues.
+    pub(crate) fn flush(&self) -> Result<(), KernelError> {
+        self.of_rank.replay.flush(&self.gpu)
+    }
+
+    /// Waits for all work on the card, that which was only collected included.
+    fn synchronise(&self) -> Result<(), KernelError> {
+        self.flush()?;
+        self.gpu.synchronise()
+    }
 }
 
 impl fmt::Debug for Place {
@@ -61,7 +93,7 @@ impl CardMemory {
             return Ok(Self::empty(place));
         }
         place.gpu.bind()?;
-        place.counters.allocated();
+        place.of_rank.counters.allocated();
         // SAFETY: the memory is freed once, when this value is dropped.
         let address = unsafe { result::malloc_sync(len) }.map_err(|error| match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => KernelError::OutOfMemory { bytes: len },
@@ -141,15 +173,15 @@ impl CardMemory {
     }
 
     fn synchronise(&self) -> Result<(), KernelError> {
-        self.place.counters.waited();
-        self.place.gpu.synchronise()
+        self.place.of_rank.counters.waited();
+        self.place.synchronise()
     }
 }
 
 impl Drop for CardMemory {
     fn drop(&mut self) {
         // Work that still uses the memory ends first: freeing does not promise to wait.
-        if self.address != Pointer::NULL && self.place.gpu.synchronise().is_ok() {
+        if self.address != Pointer::NULL && self.place.synchronise().is_ok() {
             // SAFETY: the memory was allocated by this value, and nothing uses it any more.
             let _ = unsafe { result::free_sync(self.address.0) };
         }
@@ -181,7 +213,7 @@ impl PinnedMemory {
             return Ok(Self::empty(place));
         }
         place.gpu.bind()?;
-        place.counters.allocated();
+        place.of_rank.counters.allocated();
         // SAFETY: the memory is freed once, when this value is dropped; all of it is written before it is read.
         let start = unsafe {
             let start = result::malloc_host(len, sys::CU_MEMHOSTALLOC_PORTABLE)
@@ -201,7 +233,7 @@ impl PinnedMemory {
         if len > self.capacity {
             let mut grown = Self::zeroed(&self.place, len.saturating_add(len / 4))?;
             // Copies into this memory may be under way.
-            self.place.gpu.synchronise()?;
+            self.place.synchronise()?;
             grown.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());
             grown.len = len;
             *self = grown;
@@ -228,7 +260,7 @@ impl PinnedMemory {
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
         // Copies that are still under way end first.
-        if self.capacity > 0 && self.place.gpu.synchronise().is_ok() {
+        if self.capacity > 0 && self.place.synchronise().is_ok() {
             // SAFETY: the memory was allocated by this value, and nothing uses it any more.
             let _ = unsafe { result::free_host(self.start.cast()) };
         }

@@ -122,7 +122,8 @@ impl NcclCommunicator {
         if parts(to.clone()).chain(parts(from.clone())).next().is_none() {
             return Ok(());
         }
-        let (source, target, stream) = (send.as_ptr(), recv.as_mut_ptr(), cuda.stream().raw);
+        cuda.place().flush()?;
+        let (source, target, stream) = (send.as_ptr(), recv.as_mut_ptr(), cuda.stream().queue().raw());
         let (nccl, comm) = (&*self.nccl, self.comm()?);
         cuda.counters().launched();
         // SAFETY: the handle is alive while `comm` holds it, ranges lie inside the memories, which are on this card, and callers
@@ -153,7 +154,8 @@ impl NcclCommunicator {
         if floats == 0 {
             return Ok(());
         }
-        let (memory, stream) = (vector.as_mut_ptr().cast::<c_void>(), cuda.stream().raw);
+        cuda.place().flush()?;
+        let (memory, stream) = (vector.as_mut_ptr().cast::<c_void>(), cuda.stream().queue().raw());
         let comm = self.comm()?;
         cuda.counters().launched();
         // SAFETY: the handle is alive while `comm` holds it, and the floats lie inside the memory, which is on this card, aligned

@@ -10,7 +10,9 @@ use super::tables::{BLOCK, TableCall, spans};
 use super::update::{Gradients, OnCard, TILE};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
-use crate::{Buffer, DotShape, DotUpdate, LookupDot, PairVectors, Repeats, SortedIds, Stored, Table, Update};
+use crate::{
+    BagIndex, Buffer, DotShape, DotUpdate, LookupDot, PairVectors, Repeats, SortedIds, Stored, Table, Update,
+};
 use spec::optimizer::UpdateRule;
 use spec::precision::Precision;
 
@@ -292,8 +294,13 @@ fn kernel_of(form: Form, rule: &UpdateRule) -> &'static str {
 }
 
 /// Marks ids whose row is of no other id, and lists the first keys of the other rows.
-pub(super) fn find_repeats(cuda: &Cuda, sorted: &SortedIds, values: usize, repeats: &mut Repeats) -> Result {
-    let keys = sorted.keys.len();
+pub(super) fn find_repeats(
+    cuda: &Cuda,
+    index: &BagIndex,
+    sorted: &SortedIds,
+    repeats: &mut Repeats,
+) -> Result {
+    let (keys, values) = (sorted.keys.len(), sorted.samples.len());
     repeats.once.resize(values)?;
     // A row of several ids has two keys at least.
     repeats.list.resize(keys / 2 + 1)?;
@@ -304,7 +311,7 @@ pub(super) fn find_repeats(cuda: &Cuda, sorted: &SortedIds, values: usize, repea
     cuda.stream().fill(repeats.count.card_address().0, 0, size_of::<u32>())?;
     cuda.kernel("mark_repeats")
         .grid3([most.div_ceil(BLOCK), tables, 1])
-        .arg(cuda.transient(&parts)?)
+        .arg(cuda.array(index.places.vary, &parts)?)
         .arg(&sorted.keys)
         .arg(values)
         .arg(&mut repeats.once)

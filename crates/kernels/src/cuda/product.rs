@@ -3,14 +3,16 @@
 use super::Cuda;
 use super::algorithms::Algorithm;
 use super::arrays::Scratch;
-use super::blas::{Descriptors, Run, WORKSPACE};
+use super::blas::{Blas, Descriptors, Run, WORKSPACE};
 use super::memory::{CardMemory, Pointer};
 use super::stream::CardEvent;
+use super::work::Work;
 use crate::KernelError;
 use spec::precision::Precision;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Times that a candidate runs to be measured.
 const TRIALS: usize = 5;
@@ -106,14 +108,32 @@ pub(crate) fn alignment(address: Pointer) -> u32 {
 
 /// Products that a rank has run before.
 #[derive(Default)]
-pub(crate) struct Products(HashMap<Product, Plan>);
+pub(crate) struct Products(HashMap<Product, Arc<Plan>>);
 
 /// A product with its algorithm.
-struct Plan {
-    descriptors: Descriptors,
+pub(crate) struct Plan {
+    product: Product,
+    descriptors: Mutex<Descriptors>,
     algorithm: Algorithm,
     /// Whether the epilogue is part of it.
     fused: bool,
+}
+
+impl Plan {
+    /// Puts the product into its queue.
+    pub(crate) fn run(&self, blas: &Blas, run: Run, bias: Option<u64>) -> Result<(), KernelError> {
+        let mut descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bias) = bias {
+            descriptors.set_bias(bias)?;
+        }
+        descriptors.run(blas, &self.algorithm, run)
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({})", self.product)
+    }
 }
 
 impl fmt::Debug for Products {
@@ -135,26 +155,27 @@ impl Cuda {
         operands: Operands,
         c: Pointer,
     ) -> Result<bool, KernelError> {
-        self.gpu().bind()?;
         let run = Run {
             a: operands.a.0,
             b: operands.b.0,
             c: c.0,
             d: operands.d.0,
             workspace: self.scratch(Scratch::Workspace, WORKSPACE)?.0,
-            stream: self.stream().raw.cast(),
+            queue: self.stream().queue(),
         };
         let mut products = self.products();
         let plan = match products.0.entry(product) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(self.plan(&product, run, operands.bias)?),
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => {
+                // Candidates are measured in the queue.
+                self.place().flush()?;
+                new.insert(Arc::new(self.plan(&product, run, operands.bias)?)).clone()
+            }
         };
-        if let (true, Some(bias)) = (plan.fused, operands.bias) {
-            plan.descriptors.set_bias(bias.0)?;
-        }
+        let (fused, bias) = (plan.fused, operands.bias.filter(|_| plan.fused).map(|bias| bias.0));
         self.counters().launched();
-        plan.descriptors.run(self.gpu().blas(), &plan.algorithm, run)?;
-        Ok(plan.fused || product.epilogue == Epilogue::None)
+        self.place().put(Work::Product { plan, run, bias })?;
+        Ok(fused || product.epilogue == Epilogue::None)
     }
 
     /// Describes a product and finds its algorithm; without the epilogue where no algorithm has it.
@@ -188,7 +209,8 @@ impl Cuda {
             |algorithm| descriptors.allows(blas, algorithm),
             || self.choose(product, &descriptors, &candidates, run),
         )?;
-        Ok(Plan { descriptors, algorithm, fused: epilogue != Epilogue::None })
+        let (product, descriptors) = (*product, Mutex::new(descriptors));
+        Ok(Plan { product, descriptors, algorithm, fused: epilogue != Epilogue::None })
     }
 
     /// The fastest candidate, or the first where nothing is measured. The output is overwritten, unless the product is added to it.

@@ -4,7 +4,6 @@
 
 use super::Cuda;
 use super::arrays::Scratch;
-use super::gpu::failed;
 use super::memory::Pointer;
 use super::rule::Rule;
 use super::sort::{Sort, row_shifts};
@@ -12,7 +11,6 @@ use super::tables::{BLOCK, Span, TableCall, grid, spans, tiles};
 use super::update::{Gradients, OnCard};
 use crate::op::Result;
 use crate::{Buffer, CollectRows, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows};
-use cudarc::driver::result;
 use spec::optimizer::UpdateRule;
 
 /// Elements that a block looks at.
@@ -102,11 +100,7 @@ impl<'a> Found<'a> {
     /// Reads what lies before each part, and the number of all, back to the host.
     fn read(self, cuda: &Cuda) -> Result<Vec<u32>> {
         let mut bounds = vec![0u32; self.parts + 1];
-        cuda.gpu().bind()?;
-        // SAFETY: the scratch memory has as many words behind the counts, and the host waits before it looks.
-        unsafe { result::memcpy_dtoh_async(&mut bounds, self.bounds.0, cuda.stream().raw) }
-            .map_err(|error| failed("cuMemcpyDtoHAsync", error))?;
-        cuda.stream().synchronise()?;
+        cuda.read_back(self.bounds, &mut bounds)?;
         Ok(bounds)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::gpu::failed;
 use super::memory::Place;
+use super::work::{Point, Queue, Work};
 use crate::KernelError;
 use cudarc::driver::{result, sys};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Stream {
     place: Place,
-    pub(crate) raw: sys::CUstream,
+    raw: sys::CUstream,
 }
 
 // SAFETY: streams are handles that the driver lets every thread use.
@@ -28,12 +29,12 @@ impl Stream {
 
     /// Later work of the queue begins after `event`.
     pub(crate) fn wait(&self, event: &CardEvent) -> Result<(), KernelError> {
-        self.place.gpu.bind()?;
-        // SAFETY: both handles are alive.
-        let waits = unsafe {
-            result::stream::wait_event(self.raw, event.raw, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
-        };
-        waits.map_err(|error| failed("cuStreamWaitEvent", error))
+        self.place.put(Work::Wait { queue: self.queue(), point: event.point() })
+    }
+
+    /// The queue as a value.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue::of(self.raw)
     }
 
     /// Copies bytes within the card, between cards, or to and from page-locked memory.
@@ -41,12 +42,8 @@ impl Stream {
         if len == 0 {
             return Ok(());
         }
-        self.place.gpu.bind()?;
-        self.place.counters.launched();
-        // SAFETY: callers checked both ranges, and keep the memory until the copy is done.
-        unsafe { sys::cuMemcpyAsync(to, from, len, self.raw) }
-            .result()
-            .map_err(|error| failed("cuMemcpyAsync", error))
+        self.place.of_rank.counters.launched();
+        self.place.put(Work::Copy { queue: self.queue(), to, from, len })
     }
 
     /// Sets bytes of the card.
@@ -54,17 +51,14 @@ impl Stream {
         if len == 0 {
             return Ok(());
         }
-        self.place.gpu.bind()?;
-        self.place.counters.launched();
-        // SAFETY: as above.
-        unsafe { result::memset_d8_async(to, value, len, self.raw) }
-            .map_err(|error| failed("cuMemsetD8Async", error))
+        self.place.of_rank.counters.launched();
+        self.place.put(Work::Fill { queue: self.queue(), to, value, len })
     }
 
     /// Waits until the queue is empty.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
-        self.place.gpu.bind()?;
-        self.place.counters.waited();
+        self.place.flush()?;
+        self.place.of_rank.counters.waited();
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.raw) }.map_err(|error| failed("cuStreamSynchronize", error))
     }
@@ -84,6 +78,7 @@ impl Drop for Stream {
 pub(crate) struct CardEvent {
     place: Place,
     raw: sys::CUevent,
+    for_host: bool,
 }
 
 // SAFETY: events are handles that the driver lets every thread use.
@@ -96,18 +91,28 @@ impl CardEvent {
         place.gpu.bind()?;
         let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|error| failed("cuEventCreate", error))?;
-        Ok(Self { place: place.clone(), raw })
+        Ok(Self { place: place.clone(), raw, for_host: true })
+    }
+
+    /// An event that is recorded only where work is put into queues piece by piece: the host does not wait for it.
+    pub(crate) fn between_queues(place: &Place) -> Result<Self, KernelError> {
+        let mut event = Self::new(place)?;
+        event.for_host = false;
+        Ok(event)
+    }
+
+    fn point(&self) -> Point {
+        Point::of(self.raw)
     }
 
     /// The event is past once all work so far of `stream` is done.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), KernelError> {
-        self.place.gpu.bind()?;
-        // SAFETY: both handles are alive.
-        unsafe { result::event::record(self.raw, stream.raw) }.map_err(|error| failed("cuEventRecord", error))
+        let (queue, point, for_host) = (stream.queue(), self.point(), self.for_host);
+        self.place.put(Work::Record { queue, point, for_host })
     }
 
     pub(crate) fn is_past(&self) -> Result<bool, KernelError> {
-        self.place.gpu.bind()?;
+        self.flush()?;
         // SAFETY: the event is alive.
         match unsafe { result::event::query(self.raw) } {
             Ok(()) => Ok(true),
@@ -117,10 +122,16 @@ impl CardEvent {
     }
 
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
-        self.place.gpu.bind()?;
-        self.place.counters.waited();
+        self.flush()?;
+        self.place.of_rank.counters.waited();
         // SAFETY: the event is alive.
         unsafe { result::event::synchronize(self.raw) }.map_err(|error| failed("cuEventSynchronize", error))
+    }
+
+    /// Lets the event come up, if it is among work that was only collected.
+    fn flush(&self) -> Result<(), KernelError> {
+        self.place.gpu.bind()?;
+        self.place.of_rank.replay.flush_point(&self.place.gpu, self.point())
     }
 
     /// Time since `earlier`; both are past.

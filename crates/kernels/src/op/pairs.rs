@@ -72,13 +72,13 @@ impl Device {
         }
     }
 
-    /// Finds the rows of sorted ids that are of several ids, for [`Device::dot_update`]. `values` is the number of ids. Devices that
-    /// do not fuse products with updates find nothing.
-    pub fn find_repeats(&self, sorted: &SortedIds, values: usize, repeats: &mut Repeats) -> Result {
+    /// Finds the rows of sorted ids that are of several ids, for [`Device::dot_update`]. The ids are those of `index`. Devices
+    /// that do not fuse products with updates find nothing.
+    pub fn find_repeats(&self, index: &BagIndex, sorted: &SortedIds, repeats: &mut Repeats) -> Result {
         let check = Check::new("find_repeats", self);
         check.buffer("sorted keys", &sorted.keys, sorted.bounds.last().copied().unwrap_or(0))?;
         check.buffer("repeats", &repeats.once, 0)?;
-        self.backend().find_repeats(sorted, values, repeats)
+        self.backend().find_repeats(index, sorted, repeats)
     }
 
     /// Looks up and pools one vector of each table for each sample, and multiplies the vectors of a sample with each other and with

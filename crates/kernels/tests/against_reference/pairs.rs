@@ -84,7 +84,7 @@ impl Case {
         let values = on(device, &buffer(&values));
         let (mut sorted, mut repeats) = (SortedIds::new(device), Repeats::new(device));
         device.sort_ids(&tables, &index, &values, &mut sorted).unwrap();
-        device.find_repeats(&sorted, values.len(), &mut repeats).unwrap();
+        device.find_repeats(&index, &sorted, &mut repeats).unwrap();
         let first = on(device, &numbers.floats(rows * dim));
         let dout = on(device, &numbers.floats(rows * self.shape.width()));
         OnDevice { tables, columns, index, values, weights, sorted, repeats, first, dout }

@@ -253,7 +253,7 @@ impl<'a> Trainer<'a> {
     fn finish(mut self) -> Result<Outcome, Error> {
         let (world, paced) = (self.communicators.world(), self.session.paced());
         let times = self.execution.times();
-        let phases = phases::report(world, self.execution.schedule(), times, &self.sent_by_evaluations)?;
+        let phases = phases::report(world, self.execution.schedule(), &times, &self.sent_by_evaluations)?;
         let trace = self.execution.trace(self.communicators)?;
         let mut parameters_sha256 = None;
         if !paced {

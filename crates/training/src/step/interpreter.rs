@@ -2,7 +2,7 @@
 //!
 //! A computation runs where the schedule puts it. A collective is started there, and waited for when a phase that
 //! depends on it comes up; what lies between hides it. On a device whose operations are queued, both are queued in their
-//! lane, and the lanes wait for each other.
+//! lane, and the lanes wait for each other; the work of a whole step may be given to the device in one piece.
 
 use crate::Error;
 use crate::cpu_clock;
@@ -10,11 +10,12 @@ use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
-use crate::step::queues::{Issue, Queues};
+use crate::step::queues::{Issue, Queues, StepsRead};
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::Label;
-use spec::schedule::{Operation, Phase, PhaseId, Schedule, Task, Work};
+use kernels::Collected;
+use spec::schedule::{Phase, PhaseId, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,14 @@ pub struct Execution {
     pacing: Pacing,
     recorder: Option<Recorder>,
     queues: Queues,
+    /// Steps whose times were read from the queues since they were forgotten.
+    read: StepsRead,
+    /// Whether the next step is queued piece by piece, for its times.
+    time_next: bool,
 }
+
+/// Steps of which the device times one, where it replays the others.
+const TIMED: u64 = 16;
 
 /// A collective that was started.
 #[derive(Debug)]
@@ -52,7 +60,19 @@ impl Execution {
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
-        Self { schedule, labels, in_flight, times, free: [None; 3], pacing, recorder, queues }
+        let (read, time_next) = (StepsRead::default(), true);
+        Self {
+            schedule,
+            labels,
+            in_flight,
+            times,
+            free: [None; 3],
+            pacing,
+            recorder,
+            queues,
+            read,
+            time_next,
+        }
     }
 
     /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
@@ -92,14 +112,17 @@ impl Execution {
         &self.schedule
     }
 
-    /// Time of each phase so far.
-    pub fn times(&self) -> &[PhaseTime] {
-        &self.times
+    /// Time of each phase so far. Where the device replayed most steps, those that it did not replay stand for them.
+    pub fn times(&self) -> Vec<PhaseTime> {
+        let StepsRead { steps, timed } = self.read;
+        let share = if timed == 0 { 1.0 } else { steps as f64 / timed as f64 };
+        self.times.iter().map(|time| time.of_steps(share)).collect()
     }
 
     /// Forgets the time of every phase.
     pub fn reset_times(&mut self) {
         self.times.fill(PhaseTime::default());
+        (self.read, self.time_next) = (StepsRead::default(), true);
     }
 
     /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
@@ -146,6 +169,7 @@ impl Execution {
         next: Option<Range<u64>>,
         prologue: bool,
     ) -> Result<(), Error> {
+        let collected = self.collect(communicators, prologue);
         for phase in 0..self.labels.len() {
             let ahead = self.schedule.phases()[phase].ahead;
             if (ahead && next.is_none()) || (!ahead && prologue) {
@@ -170,12 +194,7 @@ impl Execution {
                     self.pacing.carry_out(communicators.world(), device, phase, began, || {
                         rank.compute(device, operation, batch, next.clone())
                     })?;
-                    let reads_back = *operation == Operation::ReadBack;
                     self.queues.end(phase, step, 0)?;
-                    if reads_back {
-                        // The predictions of the step before are here, so all of the one before that is done.
-                        self.read_times(step.saturating_sub(1))?;
-                    }
                 }
                 Work::Collective(collective) => {
                     let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
@@ -195,7 +214,32 @@ impl Execution {
             // Outstanding collectives take their next step.
             communicators.world().progress()?;
         }
-        Ok(())
+        if let Some(collected) = collected
+            && collected.submit(!self.is_timed(step))?
+        {
+            self.queues.replayed(step);
+        }
+        if prologue {
+            return Ok(());
+        }
+        // Only now, with all of this step in the queues, does the host wait for the one before.
+        rank.settle_before()?;
+        // The predictions of the step before are here, so all of the one before that is done.
+        self.read_times(step.saturating_sub(1))
+    }
+
+    /// Begins to collect the work of a step. A rank that is alone needs nothing of others within a step, so that all of it can be given to
+    /// the device in one piece. Steps that are traced, paced, or measured phase by phase are queued as they come.
+    fn collect(&self, communicators: &Communicators, prologue: bool) -> Option<Collected> {
+        let alone = communicators.world().size() == 1 && matches!(self.pacing, Pacing::Real);
+        let trains = self.schedule.task() == Task::Train && self.recorder.is_none();
+        (alone && trains && !prologue && self.queues.are_timed())
+            .then(|| communicators.world().device().collect())
+    }
+
+    /// Whether the phases of step `step` are to be timed.
+    fn is_timed(&mut self, step: u64) -> bool {
+        std::mem::take(&mut self.time_next) || step.is_multiple_of(TIMED)
     }
 
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
@@ -225,7 +269,9 @@ impl Execution {
     /// Adds what phases took in all steps before `end`, on a device whose operations are queued.
     fn read_times(&mut self, end: u64) -> Result<(), Error> {
         let Self { schedule, times, recorder, queues, .. } = self;
-        queues.read(end, schedule.phases(), times, recorder.as_mut())
+        let read = queues.read(end, schedule.phases(), times, recorder.as_mut())?;
+        (self.read.steps, self.read.timed) = (self.read.steps + read.steps, self.read.timed + read.timed);
+        Ok(())
     }
 
     fn record(&mut self, row: TraceRow, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {

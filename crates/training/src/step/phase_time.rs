@@ -14,3 +14,12 @@ pub struct PhaseTime {
     /// Waiting for a collective with nothing else to do.
     pub exposed: Duration,
 }
+
+impl PhaseTime {
+    /// The time as it would be in `share` times as many steps; the host's own time is known of every step.
+    pub(super) fn of_steps(self, share: f64) -> Self {
+        let of = |time: Duration| time.mul_f64(share);
+        let Self { busy, cpu, communication, exposed } = self;
+        Self { busy: of(busy), cpu, communication: of(communication), exposed: of(exposed) }
+    }
+}

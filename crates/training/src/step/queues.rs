@@ -3,6 +3,8 @@
 //! A phase is queued and returns. Where the phases that it waits for are in other queues, its own waits for their events; the
 //! host does not. The same events say when each phase ran, and are read two steps later, when they are past anyway. On devices
 //! whose operations are done when they return there are no events.
+//!
+//! A step that the device replays as one graph has no events either: times are those of the steps between, as many times over.
 
 use crate::Error;
 use crate::step::phase_time::PhaseTime;
@@ -42,6 +44,14 @@ pub(crate) struct Queues {
     marks: Option<Marks>,
 }
 
+/// Steps whose times were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StepsRead {
+    pub steps: u64,
+    /// Steps of them that had times.
+    pub timed: u64,
+}
+
 /// Events of the phases, on a device whose operations are queued.
 #[derive(Debug)]
 struct Marks {
@@ -65,6 +75,8 @@ struct Mark {
     issue: Option<Issue>,
     /// Step of the run that the events belong to; `None` where the phase has not ended on the host.
     step: Option<u64>,
+    /// Whether the events were recorded, and not replayed without them.
+    timed: bool,
     /// Whether the compute queue has waited for it.
     awaited: bool,
     /// Bytes that a collective sent to other ranks.
@@ -145,7 +157,7 @@ impl Queues {
     pub fn end(&mut self, phase: usize, step: u64, sent: u64) -> Result<(), KernelError> {
         let Some(marks) = &mut self.marks else { return Ok(()) };
         let mark = &mut marks.phases[phase][(step % KEPT) as usize];
-        (mark.step, mark.sent) = (Some(step), sent);
+        (mark.step, mark.timed, mark.sent) = (Some(step), true, sent);
         self.devices[self.of_phase[phase]].record(&mark.ended)?;
         if self.of_phase[phase] == Lane::Compute as usize {
             marks.last = Some((phase, step));
@@ -153,28 +165,40 @@ impl Queues {
         Ok(())
     }
 
-    /// Adds the times of all steps before `end` that were not read yet. Their events are past.
+    /// Says that the device has replayed the work of step `step`.
+    pub fn replayed(&mut self, step: u64) {
+        let Some(marks) = &mut self.marks else { return };
+        let of_step = marks.phases.iter_mut().map(|mark| &mut mark[(step % KEPT) as usize]);
+        of_step.filter(|mark| mark.step == Some(step)).for_each(|mark| mark.timed = false);
+    }
+
+    /// Adds the times of all steps before `end` that were not read yet, and returns how many there were, and how many of them had times.
+    /// Their events are past.
     pub fn read(
         &mut self,
         end: u64,
         phases: &[Phase],
         times: &mut [PhaseTime],
         mut recorder: Option<&mut Recorder>,
-    ) -> Result<(), Error> {
-        let Some(marks) = &mut self.marks else { return Ok(()) };
+    ) -> Result<StepsRead, Error> {
+        let mut read = StepsRead::default();
+        let Some(marks) = &mut self.marks else { return Ok(read) };
         for step in marks.unread..end.min(marks.unread + KEPT) {
-            marks.add(step, phases, times, &mut recorder)?;
+            if marks.phases.iter().any(|mark| mark[(step % KEPT) as usize].step == Some(step)) {
+                let timed = marks.add(step, phases, times, &mut recorder)?;
+                (read.steps, read.timed) = (read.steps + 1, read.timed + u64::from(timed));
+            }
         }
         marks.unread = marks.unread.max(end);
-        Ok(())
+        Ok(read)
     }
 }
 
 impl Marks {
     fn new(device: &Device, phases: usize) -> Result<Self, KernelError> {
         let mark = || {
-            let (began, ended) = (device.event()?, device.event()?);
-            Ok(Mark { began, ended, issue: None, step: None, awaited: false, sent: 0 })
+            let (began, ended) = (device.event_between_queues()?, device.event_between_queues()?);
+            Ok(Mark { began, ended, issue: None, step: None, timed: false, awaited: false, sent: 0 })
         };
         let of_phase = || Ok([mark()?, mark()?, mark()?, mark()?]);
         Ok(Self {
@@ -188,17 +212,18 @@ impl Marks {
 
     fn mark(&self, (phase, step): (usize, u64)) -> Option<&Mark> {
         let mark = &self.phases[phase][(step % KEPT) as usize];
-        (mark.step == Some(step)).then_some(mark)
+        (mark.step == Some(step) && mark.timed).then_some(mark)
     }
 
-    /// Adds the times of the phases that were queued in `step`, and of the waits after them.
+    /// Adds the times of the phases that were queued in `step`, and of the waits after them. Returns whether there were any.
     fn add(
         &mut self,
         step: u64,
         phases: &[Phase],
         times: &mut [PhaseTime],
         recorder: &mut Option<&mut Recorder>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let mut timed = false;
         let mut record = |row, phase, issue: Issue, began: &Event, ended: &Event, sent| {
             let Some(recorder) = recorder else { return Ok(()) };
             let at = |event: &Event| Ok(self.zero.1 + event.since(&self.zero.0)?.unwrap_or_default());
@@ -211,6 +236,7 @@ impl Marks {
             let Some(Mark { began, ended, issue: Some(issue), sent, .. }) = self.mark((i, step)) else {
                 continue;
             };
+            timed = true;
             let collective = matches!(phase.work, Work::Collective(_));
             // What nothing has waited for yet may still be under way.
             if collective && !ended.is_past()? {
@@ -239,7 +265,7 @@ impl Marks {
             }
         }
         self.waits[(step % KEPT) as usize].clear();
-        Ok(())
+        Ok(timed)
     }
 }
 

@@ -230,7 +230,7 @@ impl RankState {
             Operation::SortIds => {
                 device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?;
                 if self.fuses_pairs {
-                    device.find_repeats(&input.sorted, input.ids.recv.len(), &mut input.repeats)?;
+                    device.find_repeats(&input.index, &input.sorted, &mut input.repeats)?;
                 }
                 Ok(())
             }
@@ -379,25 +379,36 @@ impl RankState {
             self.sample_weights.clone_from(&input.batch.sample_weights);
             return Ok(());
         }
-        self.settle()?;
         let predicted = (&self.loss_sum, &self.probabilities);
         let labels = &self.inputs[(batch % 2) as usize].batch.labels;
         self.read_back.begin(device, self.steps, predicted, labels)?;
         if self.late { Ok(()) } else { self.settle() }
     }
 
-    /// Waits for losses and predictions that are on their way to the host, and takes them in. Fails with the fault that a device
+    /// Waits for all losses and predictions that are on their way to the host, and takes them in. Fails with the fault that a device
     /// met in their step.
     pub fn settle(&mut self) -> Result<(), Error> {
-        let Some(Arrived { step, loss, probabilities, labels }) = self.read_back.finish()? else {
-            return Ok(());
-        };
-        if !loss.is_finite() {
-            return Err(Error::Diverged { step, loss });
+        self.settle_all_but(0)
+    }
+
+    /// As [`RankState::settle`], for the steps before the last one.
+    pub(super) fn settle_before(&mut self) -> Result<(), Error> {
+        self.settle_all_but(1)
+    }
+
+    fn settle_all_but(&mut self, last: usize) -> Result<(), Error> {
+        while self.read_back.under_way() > last {
+            let Some(Arrived { step, loss, probabilities, labels }) = self.read_back.finish()? else {
+                continue;
+            };
+            if !loss.is_finite() {
+                return Err(Error::Diverged { step, loss });
+            }
+            self.loss = Some(loss);
+            self.losses.push(loss);
+            self.seen.add_column(probabilities, labels, self.model.outputs())?;
         }
-        self.loss = Some(loss);
-        self.losses.push(loss);
-        Ok(self.seen.add_column(probabilities, labels, self.model.outputs())?)
+        Ok(())
     }
 
     /// Waits for all work of the rank's device. Fails with the first fault that the device met: a state whose steps met none may

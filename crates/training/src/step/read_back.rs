@@ -5,9 +5,21 @@
 
 use kernels::{Buffer, Device, Download, KernelError, Part};
 
-/// Loss and predictions of one step, on their way to the host.
+/// Loss and predictions of the last steps, on their way to the host. Those of a step travel while the host waits for those of the
+/// step before.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBack {
+    /// Used in turns.
+    slots: [Slot; 2],
+    /// Slot of the step that was set out first and has not been looked at.
+    first: usize,
+    /// Number of steps under way.
+    count: usize,
+}
+
+/// Loss and predictions of one step.
+#[derive(Debug, Default)]
+struct Slot {
     download: Download,
     under_way: Option<UnderWay>,
     /// Labels of the samples whose predictions are on their way: the batch may be gone when these arrive.
@@ -37,8 +49,8 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl ReadBack {
-    /// Sets the `loss` and the `probabilities` of a step out, for samples with these labels. What was set out before must have
-    /// arrived.
+    /// Sets the `loss` and the `probabilities` of a step out, for samples with these labels. Of the steps set out before, one at most
+    /// may be under way.
     pub fn begin(
         &mut self,
         device: &Device,
@@ -46,27 +58,37 @@ impl ReadBack {
         (loss, probabilities): (&Buffer<f64>, &Buffer<f32>),
         labels: &[f32],
     ) -> Result<(), KernelError> {
-        self.download.begin(device)?;
+        assert!(self.count < self.slots.len(), "step {step} is set out before an earlier one was looked at");
+        let slot = &mut self.slots[(self.first + self.count) % 2];
+        slot.download.begin(device)?;
         let (loss, of_samples) =
-            (self.download.add(loss, 0..1)?, self.download.add(probabilities, 0..probabilities.len())?);
-        self.download.end()?;
-        self.labels.clear();
-        self.labels.extend_from_slice(labels);
-        self.probabilities.resize(probabilities.len(), 0.0);
-        self.under_way = Some(UnderWay { step, loss, probabilities: of_samples });
+            (slot.download.add(loss, 0..1)?, slot.download.add(probabilities, 0..probabilities.len())?);
+        slot.download.end()?;
+        slot.labels.clear();
+        slot.labels.extend_from_slice(labels);
+        slot.probabilities.resize(probabilities.len(), 0.0);
+        slot.under_way = Some(UnderWay { step, loss, probabilities: of_samples });
+        self.count += 1;
         Ok(())
     }
 
-    /// Waits for what is on its way; `None` where nothing is, or where the device computes nothing. Fails with the first fault
-    /// that an operation met on the device before it was set out.
+    /// Number of steps whose results are on their way.
+    pub fn under_way(&self) -> usize {
+        self.count
+    }
+
+    /// Waits for the step that was set out first; `None` where none is under way, or where the device computes nothing. Fails with the
+    /// first fault that an operation met on the device before it was set out.
     pub fn finish(&mut self) -> Result<Option<Arrived<'_>>, KernelError> {
-        let Some(UnderWay { step, loss, probabilities }) = self.under_way.take() else { return Ok(None) };
-        self.download.wait()?;
+        let slot = &mut self.slots[self.first];
+        let Some(UnderWay { step, loss, probabilities }) = slot.under_way.take() else { return Ok(None) };
+        (self.first, self.count) = (1 - self.first, self.count - 1);
+        slot.download.wait()?;
         let mut sum = [0.0];
-        let there = self.download.read(&loss, &mut sum)?
-            && self.download.read(&probabilities, &mut self.probabilities)?;
+        let there = slot.download.read(&loss, &mut sum)?
+            && slot.download.read(&probabilities, &mut slot.probabilities)?;
         let arrived =
-            Arrived { step, loss: sum[0], probabilities: &self.probabilities, labels: &self.labels };
+            Arrived { step, loss: sum[0], probabilities: &slot.probabilities, labels: &slot.labels };
         Ok(there.then_some(arrived))
     }
 
@@ -77,11 +99,13 @@ impl ReadBack {
         from: &Buffer<f32>,
         to: &mut Vec<f32>,
     ) -> Result<(), KernelError> {
-        self.download.begin(device)?;
-        let part = self.download.add(from, 0..from.len())?;
-        self.download.end()?;
-        self.download.wait()?;
+        // Nothing of a training step is under way while a model is evaluated.
+        let download = &mut self.slots[0].download;
+        download.begin(device)?;
+        let part = download.add(from, 0..from.len())?;
+        download.end()?;
+        download.wait()?;
         to.resize(from.len(), 0.0);
-        self.download.read(&part, to).map(|_| ())
+        download.read(&part, to).map(|_| ())
     }
 }

@@ -160,7 +160,7 @@ impl OneRank<'_> {
             .run(rank, self.communicators, steps, self.batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
         device.synchronise()?;
         let per_step = |seconds: f64| seconds / steps as f64;
-        let phases = execution.times().iter();
+        let phases = execution.times().into_iter();
         Ok(QueuedRound {
             step: per_step(began.elapsed().as_secs_f64()),
             phases: phases.map(|time| per_step((time.busy + time.exposed).as_secs_f64())).collect(),

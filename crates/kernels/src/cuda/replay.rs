@@ -1,0 +1,240 @@
+//! Steps that repeat, as graphs.
+//!
+//! While a rank collects, its operations put no work into queues: they are checked, and what they would have queued goes into a list.
+//! When the list is submitted, the card gets it as one graph if the same list was seen before, down to the last argument; otherwise
+//! piece by piece. So a graph is never stale, and operations need not know of graphs: one whose arguments change with every step is
+//! queued as ever. Whatever needs the device in between (reading memory, freeing it, waiting for a point of the list) has the list
+//! put into the queues first.
+
+use super::counters::Counters;
+use super::gpu::Gpu;
+use super::graph::{Graph, destroy_point, new_point};
+use super::work::{Kernel, Point, Queue, Work, WorkList, record, wait};
+use crate::KernelError;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most graphs that are kept. Buffers that change places give as many lists as there are places.
+const GRAPHS: usize = 8;
+/// Lists that are remembered by their fingerprint, to see that one repeats.
+const SEEN: usize = 16;
+
+/// What a rank collects, and the graphs of what it collected before.
+#[derive(Debug, Default)]
+pub(crate) struct Replay(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    collecting: bool,
+    list: WorkList,
+    /// Fingerprints of the last lists that were queued piece by piece.
+    seen: VecDeque<u64>,
+    /// The graph used last is the last.
+    graphs: Vec<Kept>,
+    /// All queues of the rank; the first gets the graphs.
+    queues: Vec<Queue>,
+    /// Whether a list could not be captured: then none is tried again, since every one of them would cost time.
+    refused: bool,
+    /// Whether the last work was a graph, which only the first queue knows of.
+    behind_graph: bool,
+    /// A point for each queue, with the card that they are of.
+    joints: Option<Joints>,
+}
+
+/// A graph and the list that it was made of.
+#[derive(Debug)]
+struct Kept {
+    fingerprint: u64,
+    list: WorkList,
+    graph: Graph,
+}
+
+impl Replay {
+    /// Says which queues the rank has, before there is work.
+    pub(crate) fn set_queues(&self, queues: Vec<Queue>) {
+        self.state().queues = queues;
+    }
+
+    /// Begins to collect.
+    pub(crate) fn collect(&self) {
+        let mut state = self.state();
+        state.collecting = true;
+        state.list.clear();
+    }
+
+    /// Collects a piece of work that is no kernel, or puts it into its queue at once.
+    pub(crate) fn put(&self, gpu: &Gpu, work: Work) -> Result<(), KernelError> {
+        let mut state = self.state();
+        if state.collecting {
+            state.list.work.push(work);
+            return Ok(());
+        }
+        gpu.bind()?;
+        state.leave_graph(gpu)?;
+        work.put(gpu, &[])
+    }
+
+    /// Collects a kernel with its arguments, or launches it at once.
+    pub(crate) fn put_kernel(
+        &self,
+        gpu: &Gpu,
+        kernel: Kernel,
+        values: &[u64],
+        starts: &[u64],
+    ) -> Result<(), KernelError> {
+        let mut state = self.state();
+        if state.collecting {
+            state.list.push_kernel(kernel, values, starts);
+            return Ok(());
+        }
+        gpu.bind()?;
+        state.leave_graph(gpu)?;
+        kernel.launch(values, starts)
+    }
+
+    /// Puts what was collected into the queues, and collects no more: the host needs the device.
+    pub(crate) fn flush(&self, gpu: &Gpu) -> Result<(), KernelError> {
+        let mut state = self.state();
+        gpu.bind()?;
+        state.leave_graph(gpu)?;
+        if std::mem::take(&mut state.collecting) { state.put_list(gpu) } else { Ok(()) }
+    }
+
+    /// As [`Replay::flush`], if `point` is among what was collected.
+    pub(crate) fn flush_point(&self, gpu: &Gpu, point: Point) -> Result<(), KernelError> {
+        let needed = {
+            let state = self.state();
+            state.collecting && state.list.records(point)
+        };
+        if needed { self.flush(gpu) } else { Ok(()) }
+    }
+
+    /// Ends the collection without its work.
+    pub(crate) fn discard(&self) {
+        let mut state = self.state();
+        state.collecting = false;
+        state.list.clear();
+    }
+
+    /// Ends the collection: its work goes to the card, as a graph where it `may` and the same was queued before. Gives true for a graph.
+    pub(crate) fn submit(&self, gpu: &Gpu, counters: &Counters, may: bool) -> Result<bool, KernelError> {
+        let mut state = self.state();
+        if !std::mem::take(&mut state.collecting) {
+            return Ok(false);
+        }
+        gpu.bind()?;
+        let fingerprint = state.list.fingerprint();
+        if !may || !state.find(gpu, fingerprint) {
+            state.remember(fingerprint);
+            state.leave_graph(gpu)?;
+            state.put_list(gpu)?;
+            return Ok(false);
+        }
+        state.launch(gpu)?;
+        counters.replayed();
+        Ok(true)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Puts the list into the queues, piece by piece.
+    fn put_list(&mut self, gpu: &Gpu) -> Result<(), KernelError> {
+        let Self { list, .. } = self;
+        let put = list.work.iter().try_for_each(|work| work.put(gpu, &list.words));
+        list.clear();
+        put
+    }
+
+    fn remember(&mut self, fingerprint: u64) {
+        if self.seen.contains(&fingerprint) {
+            return;
+        }
+        if self.seen.len() == SEEN {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(fingerprint);
+    }
+
+    /// Makes the graph of the list the last one, if there is one or the list was seen before.
+    fn find(&mut self, gpu: &Gpu, fingerprint: u64) -> bool {
+        let known = |kept: &Kept| kept.fingerprint == fingerprint && kept.list == self.list;
+        if let Some(at) = self.graphs.iter().position(known) {
+            let kept = self.graphs.remove(at);
+            self.graphs.push(kept);
+            return true;
+        }
+        if self.refused || !self.seen.contains(&fingerprint) {
+            return false;
+        }
+        let Ok(graph) = Graph::of(gpu, &self.queues, &self.list) else {
+            self.refused = true;
+            return false;
+        };
+        if self.graphs.len() == GRAPHS {
+            self.graphs.remove(0);
+        }
+        self.graphs.push(Kept { fingerprint, list: self.list.clone(), graph });
+        true
+    }
+
+    /// Launches the last graph, behind all work of all queues.
+    fn launch(&mut self, gpu: &Gpu) -> Result<(), KernelError> {
+        let first = self.queues[0];
+        if !self.behind_graph {
+            let joints = joints(&mut self.joints, gpu, self.queues.len())?;
+            for (&queue, &joint) in self.queues.iter().zip(joints).skip(1) {
+                record(queue, joint)?;
+                wait(first, joint)?;
+            }
+        }
+        if let Some(kept) = self.graphs.last() {
+            kept.graph.launch(first)?;
+        }
+        self.behind_graph = true;
+        for work in &self.list.work {
+            if let &Work::Record { point, for_host: true, .. } = work {
+                record(first, point)?;
+            }
+        }
+        self.list.clear();
+        Ok(())
+    }
+
+    /// Lets all queues go on behind the graph, if there was one.
+    fn leave_graph(&mut self, gpu: &Gpu) -> Result<(), KernelError> {
+        if !std::mem::take(&mut self.behind_graph) {
+            return Ok(());
+        }
+        let joints = joints(&mut self.joints, gpu, self.queues.len())?;
+        record(self.queues[0], joints[0])?;
+        self.queues[1..].iter().try_for_each(|&queue| wait(queue, joints[0]))
+    }
+}
+
+/// Points where queues meet, ended with the rank.
+#[derive(Debug)]
+struct Joints {
+    gpu: Gpu,
+    points: Vec<Point>,
+}
+
+impl Drop for Joints {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            self.points.iter().for_each(|&point| destroy_point(point));
+        }
+    }
+}
+
+/// One joint for each queue, made at the first need.
+fn joints<'a>(made: &'a mut Option<Joints>, gpu: &Gpu, queues: usize) -> Result<&'a [Point], KernelError> {
+    let joints = made.get_or_insert_with(|| Joints { gpu: gpu.clone(), points: Vec::new() });
+    while joints.points.len() < queues {
+        joints.points.push(new_point()?);
+    }
+    Ok(&joints.points)
+}
