@@ -9,6 +9,7 @@
 mod algorithms;
 mod arrays;
 mod backend;
+mod beside;
 mod blas;
 mod cache;
 mod chain;
@@ -65,10 +66,12 @@ use memory::{CardMemory, Place, Pointer};
 use product::Products;
 use spec::precision::Precision;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::Stream;
+use stream::{CardEvent, Stream};
 
-/// Queues of a rank: computations, exchanges, gradients, inputs.
-pub(crate) const QUEUES: usize = 4;
+/// Queues of a rank: computations, exchanges, gradients, inputs, results on their way back, and what operations do beside.
+pub(crate) const QUEUES: usize = 6;
+/// The queue of the last kind.
+const BESIDE: usize = QUEUES - 1;
 
 /// One rank's use of a card. Clones share everything but the queue that their operations go to
 /// and the precision of their products.
@@ -83,6 +86,8 @@ pub struct Cuda {
 struct Rank {
     place: Place,
     streams: Vec<Stream>,
+    /// Where an operation goes on in another queue too, and where both meet again.
+    forks: (CardEvent, CardEvent),
     faults: CardMemory,
     operands: Mutex<Operands>,
     arrays: Mutex<Arrays>,
@@ -95,17 +100,35 @@ impl Cuda {
         let place = Place::new(gpu);
         let streams = (0..QUEUES).map(|_| Stream::new(&place)).collect::<Result<Vec<_>, _>>()?;
         place.of_rank.replay.set_queues(streams.iter().map(Stream::queue).collect());
+        let forks = (CardEvent::between_queues(&place)?, CardEvent::between_queues(&place)?);
         let faults = CardMemory::zeroed(&place, FAULTS * size_of::<u64>())?;
         faults.fill(u8::MAX)?;
         let arrays = Mutex::new(Arrays::new(&place));
-        let rank =
-            Rank { place, streams, faults, operands: Mutex::default(), arrays, products: Mutex::default() };
+        let rank = Rank {
+            place,
+            streams,
+            forks,
+            faults,
+            operands: Mutex::default(),
+            arrays,
+            products: Mutex::default(),
+        };
         Ok(Self { rank: Arc::new(rank), queue: 0, precision })
     }
 
     /// The device with operations on another queue.
     pub(crate) fn on(&self, queue: usize) -> Self {
-        Self { queue: queue.min(QUEUES - 1), ..self.clone() }
+        Self { queue: queue.min(BESIDE - 1), ..self.clone() }
+    }
+
+    /// The device with operations on the queue beside all others.
+    fn beside(&self) -> Self {
+        Self { queue: BESIDE, ..self.clone() }
+    }
+
+    /// Events where an operation goes on in another queue too, and where both meet again.
+    fn forks(&self) -> (&CardEvent, &CardEvent) {
+        (&self.rank.forks.0, &self.rank.forks.1)
     }
 
     /// Card that the rank uses.

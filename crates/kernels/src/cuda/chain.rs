@@ -1,6 +1,7 @@
 //! Chains of linear layers on the card: each gradient of hidden units is masked in the pass that sums it for the bias below.
 
 use super::Cuda;
+use super::beside::Beside;
 use super::linear::{FLOAT, Gradient, Map, Sums};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Values, mask};
@@ -25,7 +26,7 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
     let input = |i: usize| if i == 0 { Values::of(args.x, layers[0].inputs) } else { output(i - 1) };
     let gradient = |i: usize| Values::of(&output_gradients[i], layers[i].outputs);
     let floats = layers.iter().map(|layer| map_of(layer, rows).floats_of_sums()).sum::<usize>();
-    let mut later = LaterSums::new(cuda, floats)?;
+    let (mut later, beside) = (LaterSums::new(cuda, floats)?, Beside::new(cuda));
     let mut sums = Sums::Missing;
     if activated && layers[last].relu() {
         let (y, dy) = (output(last), gradient(last));
@@ -49,10 +50,11 @@ pub(super) fn chain_backward(cuda: &Cuda, args: ChainBackward) -> Result {
             }
             (None, None) => None,
         };
-        map.backward(cuda, x, dy, below, sums, (gradients, &mut later))?;
+        map.backward((cuda, &beside), x, dy, below, sums, (gradients, &mut later))?;
         sums = if below.is_some_and(|below| below.sums.is_some()) { Sums::Done } else { Sums::Missing };
     }
-    later.add()
+    later.add()?;
+    beside.join()
 }
 
 pub(super) fn map_of(layer: &ChainLayer, rows: usize) -> Map {

@@ -2,6 +2,7 @@
 
 use super::Cuda;
 use super::arrays::Scratch;
+use super::beside::Beside;
 use super::chain::{bias_sums, map_of};
 use super::linear::{Gradient, Map, Sums};
 use super::memory::Pointer;
@@ -46,22 +47,23 @@ pub(super) fn backward(cuda: &Cuda, args: CrossLayerBackward) -> Result {
     };
     let (w, v) = (map_of(&maps.w, rows), maps.v.as_ref().map(|v| map_of(v, rows)));
     let floats = w.floats_of_sums() + v.as_ref().map_or(0, Map::floats_of_sums);
-    let mut later = LaterSums::new(cuda, floats)?;
+    let (mut later, beside) = (LaterSums::new(cuda, floats)?, Beside::new(cuda));
     let sums = gradient_of_z(cuda, rows, [x0, g, dz], share, (bias_sums(&maps.w, gradients), &mut later))?;
     match v {
         Some(v) => {
             let [h, dh] = [&kept.h, &*args.dh].map(|of| Values::of(of, v.shape.outputs));
             let set = Gradient { to: dh, into: InputGradient::default(), sums: None };
-            w.backward(cuda, h, dz, Some(set), sums, (gradients, &mut later))?;
+            w.backward((cuda, &beside), h, dz, Some(set), sums, (gradients, &mut later))?;
             let onto = onto(cuda, &v, dh, g, to)?;
-            v.backward(cuda, x, dh, onto, Sums::Missing, (gradients, &mut later))?;
+            v.backward((cuda, &beside), x, dh, onto, Sums::Missing, (gradients, &mut later))?;
         }
         None => {
             let onto = onto(cuda, &w, dz, g, to)?;
-            w.backward(cuda, x, dz, onto, sums, (gradients, &mut later))?;
+            w.backward((cuda, &beside), x, dz, onto, sums, (gradients, &mut later))?;
         }
     }
     later.add()?;
+    beside.join()?;
     match args.inputs {
         CrossInputs::Summed { dx0, first: true, .. } => add(cuda, rows, to, Values::of(dx0, width)),
         CrossInputs::Summed { .. } | CrossInputs::Kept { .. } => Ok(()),

@@ -5,6 +5,7 @@
 
 use super::Cuda;
 use super::arrays::Scratch;
+use super::beside::Beside;
 use super::gradient::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, mask, parts};
@@ -55,10 +56,11 @@ pub(super) fn linear_backward(cuda: &Cuda, args: LinearBackward) -> Result {
     let LinearShape { inputs, outputs, .. } = args.shape;
     let map = Map::new(args.shape, args.parameters.card_address(), args.at, args.packed);
     let (x, dy) = (Values::of(args.x, inputs), Values::of(args.dy, outputs));
-    let mut later = LaterSums::new(cuda, map.floats_of_sums())?;
+    let (mut later, beside) = (LaterSums::new(cuda, map.floats_of_sums())?, Beside::new(cuda));
     let dx = args.dx.map(|(dx, into)| Gradient { to: Values::of(dx, inputs), into, sums: None });
-    map.backward(cuda, x, dy, dx, Sums::Missing, (args.gradients, &mut later))?;
-    later.add()
+    map.backward((cuda, &beside), x, dy, dx, Sums::Missing, (args.gradients, &mut later))?;
+    later.add()?;
+    beside.join()
 }
 
 /// Whether the sums of the bias are there already.
@@ -197,10 +199,11 @@ impl Map {
         (rows.div_ceil(SUM_ROWS) + 1) * (Stored::stride(inputs) + outputs + of_weights)
     }
 
-    /// All gradients: of the input, then of matrix and bias for each share of the samples. Sums are added up later.
+    /// All gradients: of the input, and of matrix and bias for each share of the samples. Sums are added up later; what concerns the
+    /// matrix may go on beside, until the operation ends.
     pub(super) fn backward(
         &self,
-        cuda: &Cuda,
+        (cuda, beside): (&Cuda, &Beside),
         x: Values,
         dy: Values,
         dx: Option<Gradient>,
@@ -213,10 +216,13 @@ impl Map {
             return Ok(());
         }
         let dy_rows = self.gradient_rows(cuda, dy)?;
+        // A copy lies in memory that the next map of this queue overwrites.
+        let copied = dy_rows.at != dy.at;
+        let of_matrix = if copied || dx.is_none() { cuda } else { beside.fork()? };
         if let Some(dx) = dx {
             self.input_gradient(cuda, x, dy_rows, dx, later)?;
         }
-        self.parameter_gradients(cuda, x, (dy, dy_rows), sums, (gradients, later))
+        self.parameter_gradients(of_matrix, x, (dy, dy_rows), sums, (gradients, later))
     }
 
     /// All gradients of a map with one output in one pass over its input, where rows can be read by pieces; false elsewhere.
@@ -386,7 +392,8 @@ impl Map {
             .launch()
     }
 
-    /// Gradients of matrix and bias, for each share of the samples. `dy` comes as it is stored and as products read it.
+    /// Gradients of matrix and bias, for each share of the samples: the matrix in the queue of `cuda`. `dy` comes as it is stored and as
+    /// products read it.
     fn parameter_gradients(
         &self,
         cuda: &Cuda,

@@ -10,11 +10,13 @@ use crate::Error;
 use crate::step::phase_time::PhaseTime;
 use crate::step::trace::{LocalSpan, Recorder, TraceRow};
 use kernels::{Device, Event, KernelError};
-use spec::schedule::{Lane, Phase, Schedule, Work};
+use spec::schedule::{Lane, Operation, Phase, Schedule, Work};
 use std::time::Instant;
 
 /// Queue of the inputs, beside those of the lanes.
 const INPUT: usize = 3;
+/// Queue of results on their way to the host, which no computation waits for.
+const READ_BACK: usize = 4;
 /// Steps whose events are kept: the one being queued, those that may still run, and the collectives that they waited for.
 const KEPT: u64 = 4;
 
@@ -23,6 +25,7 @@ const KEPT: u64 = 4;
 fn queue_of(phase: &Phase) -> usize {
     match phase.work {
         Work::Compute(_) if phase.ahead => INPUT,
+        Work::Compute(Operation::ReadBack) => READ_BACK,
         _ => phase.lane as usize,
     }
 }
@@ -38,7 +41,7 @@ pub(super) struct Issue {
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// The device, by queue.
-    devices: [Device; 4],
+    devices: [Device; 5],
     /// Queue of each phase.
     of_phase: Vec<usize>,
     marks: Option<Marks>,
@@ -94,12 +97,12 @@ impl Queues {
     /// Queues for the phases of a schedule, of a device that is not known yet.
     pub fn new(schedule: &Schedule) -> Self {
         let of_phase = schedule.phases().iter().map(queue_of).collect();
-        Self { devices: [(); 4].map(|()| Device::Reference), of_phase, marks: None }
+        Self { devices: [(); 5].map(|()| Device::Reference), of_phase, marks: None }
     }
 
     /// Begins a run of steps on `device`, which are counted from 0 again.
     pub fn open(&mut self, device: &Device) -> Result<(), KernelError> {
-        self.devices = [0, 1, 2, INPUT].map(|queue| device.on(queue));
+        self.devices = [0, 1, 2, INPUT, READ_BACK].map(|queue| device.on(queue));
         if !device.is_queued() {
             return Ok(());
         }
@@ -136,6 +139,7 @@ impl Queues {
         self.devices[queue].wait(&mark.ended)?;
         if queue == Lane::Compute as usize
             && other != INPUT
+            && other != READ_BACK
             && !std::mem::replace(&mut mark.awaited, true)
             && let Some(last) = marks.last
         {
