@@ -1,4 +1,4 @@
-//! Ids grouped by row: `kernels/sort.cu`, a stable radix sort of ten bits a pass.
+//! Ids grouped by row: `kernels/sort.cu`, a stable radix sort of ten bits and one launch a pass.
 
 use super::Cuda;
 use super::arrays::Scratch;
@@ -8,7 +8,13 @@ use crate::op::{Result, need};
 use crate::{BagIndex, Buffer, SortedIds, Table};
 
 /// Keys of a tile.
-const TILE_KEYS: usize = 2048;
+const TILE_KEYS: usize = 4096;
+/// Threads of a block that sorts a tile.
+const THREADS: u32 = 512;
+/// The most passes: their first bits are bytes of a word.
+const PASSES: usize = 8;
+/// The most keys: places are 31 bits.
+const MOST_KEYS: usize = i32::MAX as usize;
 /// Bits and values of a digit.
 const DIGIT: u32 = 10;
 const DIGITS: usize = 1 << DIGIT;
@@ -33,7 +39,7 @@ pub(super) fn sort_ids(
         total += count;
         total
     }));
-    need("sort_ids", "32-bit places of keys", total, u32::MAX as usize)?;
+    need("sort_ids", "31-bit places of keys", total, MOST_KEYS)?;
     keys.resize(total)?;
     samples.resize(values.len())?;
     cuda.note_rows(tables.iter().map(|table| table.rows));
@@ -94,17 +100,15 @@ pub(super) struct Sort<'a> {
     cuda: &'a Cuda,
     spans: Pointer,
     parts: usize,
-    /// The most tiles of a part.
-    tiles: usize,
-    counts: Pointer,
+    /// The tiles of all parts, and the most of one.
+    tiles: (usize, usize),
 }
 
 impl<'a> Sort<'a> {
     /// A sort of the keys of `bounds`, which change from step to step or repeat.
     pub(super) fn new(cuda: &'a Cuda, parts: &[Span], change: bool) -> Result<Self> {
-        let (all, most) = tiles(parts, TILE_KEYS);
-        let counts = cuda.scratch(Scratch::Histogram, all * DIGITS * size_of::<u32>())?;
-        Ok(Self { cuda, spans: cuda.array(change, parts)?, parts: parts.len(), tiles: most, counts })
+        let tiles = tiles(parts, TILE_KEYS);
+        Ok(Self { cuda, spans: cuda.array(change, parts)?, parts: parts.len(), tiles })
     }
 
     /// The parts on the card.
@@ -120,15 +124,30 @@ impl<'a> Sort<'a> {
     /// Sorts by the digits that begin at the bits `shifts`, the last counting most. The keys are in `keys`, or in `spare` where the
     /// number of passes is odd; in the end they are in `keys`.
     pub(super) fn passes(&self, shifts: &[u32], keys: Pointer, spare: Pointer) -> Result {
-        let grid = [self.tiles, self.parts, 1];
-        let (mut from, mut to) = if shifts.len().is_multiple_of(2) { (keys, spare) } else { (spare, keys) };
-        for &shift in shifts {
-            let count = self.cuda.kernel("sort_count").grid3(grid).arg(self.spans).arg(from).arg(shift);
-            count.arg(self.counts).launch()?;
-            let places = self.cuda.kernel("sort_places").block(1024).grid(self.parts).arg(self.spans);
-            places.arg(self.counts).launch()?;
-            let scatter = self.cuda.kernel("sort_scatter").grid3(grid).arg(self.spans).arg(from).arg(to);
-            scatter.arg(shift).arg(self.counts).launch()?;
+        let passes = shifts.len();
+        if passes == 0 {
+            return Ok(());
+        }
+        assert!(passes <= PASSES, "a key has 64 bits");
+        let (all, most) = self.tiles;
+        // For each pass: a word for two digits of each tile, how often each digit occurs in each part, and a number for each part.
+        let (known, totals) = (all * DIGITS / 2 * size_of::<u64>(), self.parts * DIGITS * size_of::<u32>());
+        let tickets = self.parts * size_of::<u32>();
+        let bytes = passes * (known + totals + tickets);
+        let room = self.cuda.scratch(Scratch::Histogram, bytes)?;
+        self.cuda.stream().fill(room.0, 0, bytes)?;
+        let known_of = |pass: usize| room.plus(pass * known);
+        let totals_of = |pass: usize| room.plus(passes * known + pass * totals);
+        let tickets_of = |pass: usize| room.plus(passes * (known + totals) + pass * tickets);
+        let (grid, even) = ([most, self.parts, 1], passes.is_multiple_of(2));
+        let (mut from, mut to) = if even { (keys, spare) } else { (spare, keys) };
+        let first_bits = shifts.iter().rev().fold(0u64, |word, &shift| word << 8 | u64::from(shift));
+        let count = self.cuda.kernel("sort_count").block(THREADS).grid3(grid).arg(self.spans).arg(from);
+        count.arg(first_bits).arg(passes as u32).arg(totals_of(0)).launch()?;
+        for (pass, &shift) in shifts.iter().enumerate() {
+            let kernel = self.cuda.kernel("sort_pass").block(THREADS).grid3(grid);
+            let kernel = kernel.arg(self.spans).arg(from).arg(to).arg(shift);
+            kernel.arg(totals_of(pass)).arg(tickets_of(pass)).arg(known_of(pass)).launch()?;
             (from, to) = (to, from);
         }
         Ok(())

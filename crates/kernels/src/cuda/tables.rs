@@ -39,8 +39,7 @@ impl TableCall {
             mean: (table.pooling == Pooling::Mean).into(),
             column: column as u32,
             table: number as u32,
-            // A thread has four floats at a time.
-            lanes: table.dim.div_ceil(4).next_power_of_two().clamp(1, 32) as u32,
+            lanes: lanes(table.dim) as u32,
         }
     }
 
@@ -58,6 +57,11 @@ impl TableCall {
     fn blocks(&self, count: usize) -> usize {
         count.div_ceil(BLOCK / self.lanes as usize)
     }
+}
+
+/// Threads that have a row of `dim` floats: a thread has four floats at a time.
+pub(super) fn lanes(dim: usize) -> usize {
+    dim.div_ceil(4).next_power_of_two().clamp(1, 32)
 }
 
 /// Grid in which table `y` of a call has blocks for `count` rows or bags.

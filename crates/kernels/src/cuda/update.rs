@@ -8,7 +8,7 @@ use super::arrays::Scratch;
 use super::launch::Launch;
 use super::memory::Pointer;
 use super::rule::Rule;
-use super::tables::{BLOCK, Span, TableCall, grid, spans};
+use super::tables::{BLOCK, Span, TableCall, lanes, spans};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
 use crate::{BagIndex, Buffer, Repeats, SortedIds, Update, UpdateTables};
@@ -16,6 +16,8 @@ use spec::optimizer::UpdateRule;
 
 /// Values that are summed one after another.
 pub(super) const TILE: usize = 64;
+/// Keys of a block that updates rows of up to a tile of values, one for each thread.
+const BLOCK_KEYS: usize = 128;
 
 /// Gradients of samples, and where sorted keys find them.
 pub(super) struct Gradients<'a> {
@@ -72,15 +74,26 @@ pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
             "update_short_lamb",
         ],
     );
+    // Lists the rows of more values too.
+    let long = LongRuns::new(cuda, &parts, widest)?;
+    let [counter, runs, list] =
+        long.as_ref().map_or([Pointer::NULL; 3], |long| [long.counter, long.runs, long.list]);
+    let most = parts.iter().map(|part| part.count as usize).max().unwrap_or(0);
     let short = cuda
         .kernel(name)
-        .grid3(grid(&calls, parts.iter().map(|part| part.count as usize)))
+        .block(BLOCK_KEYS as u32)
+        .grid3([most.div_ceil(BLOCK_KEYS), parts.len(), 1])
         .arg(on_card.calls)
         .arg(on_card.spans)
         .words(&rule)
-        .arg(&sorted.keys);
+        .arg(&sorted.keys)
+        .arg(counter)
+        .arg(runs)
+        .arg(list);
     on_card.gradients.of(short, cuda).launch()?;
-    on_card.update_long_runs(cuda, &parts, widest, &rule)
+    let Some(long) = long else { return Ok(()) };
+    on_card.sum_tiles(cuda, &long)?;
+    on_card.update_by_tiles(cuda, &long, &rule)
 }
 
 /// The one of these kernels that is for a rule.
@@ -102,22 +115,51 @@ pub(super) struct OnCard<'a> {
     pub(super) gradients: Gradients<'a>,
 }
 
-/// Rows of more than a tile of values, and the sums of their tiles.
+/// Room for rows of more than a tile of values, and for the sums of their tiles.
 pub(super) struct LongRuns {
     /// Blocks that are worth launching, one for each row.
     pub(super) blocks: usize,
     /// Number of rows in the upper half, of tiles in the lower half.
     pub(super) counter: Pointer,
     pub(super) runs: Pointer,
+    /// Tiles of all rows, and the most that there can be.
+    list: Pointer,
+    tiles: usize,
     pub(super) sums: Pointer,
     /// Floats from the sum of a tile to that of the next.
     pub(super) stride: usize,
+}
+
+impl LongRuns {
+    /// Room for the rows of these parts, of tables of at most `widest` floats a row, with nothing in it; `None` where no table has as
+    /// many values.
+    fn new(cuda: &Cuda, parts: &[Span], widest: usize) -> Result<Option<Self>> {
+        let counts = parts.iter().map(|part| part.count as usize).filter(|&count| count > TILE);
+        let total = counts.sum::<usize>();
+        if total == 0 {
+            return Ok(None);
+        }
+        // A row of n values has n / 64 tiles, rounded up, and more than 64 values.
+        let (rows, tiles) = (total / TILE + 1, total / (TILE / 2) + 2);
+        let room = cuda.scratch(Scratch::Runs, 16 + 16 * rows + 8 * tiles)?;
+        let (counter, runs, list) = (room, room.plus(16), room.plus(16 + 16 * rows));
+        let stride = widest.next_multiple_of(4);
+        let sums = cuda.scratch(Scratch::Sums, tiles * stride * size_of::<f32>())?;
+        cuda.stream().fill(counter.0, 0, 16)?;
+        let blocks = rows.min(8 * cuda.multiprocessors() as usize);
+        Ok(Some(Self { blocks, counter, runs, list, tiles, sums, stride }))
+    }
 }
 
 impl OnCard<'_> {
     /// Updates rows of more than a tile of values.
     fn update_long_runs(&self, cuda: &Cuda, parts: &[Span], widest: usize, rule: &[u64]) -> Result {
         let Some(long) = self.sum_long_runs(cuda, parts, widest)? else { return Ok(()) };
+        self.update_by_tiles(cuda, &long, rule)
+    }
+
+    /// Updates rows of more than a tile of values, whose tiles are summed.
+    fn update_by_tiles(&self, cuda: &Cuda, long: &LongRuns, rule: &[u64]) -> Result {
         cuda.kernel("update_long_runs")
             .grid(long.blocks)
             .arg(self.calls)
@@ -176,38 +218,33 @@ impl OnCard<'_> {
         parts: &[Span],
         widest: usize,
     ) -> Result<Option<LongRuns>> {
-        let counts = || parts.iter().map(|part| part.count as usize).filter(|&count| count > TILE);
-        let (total, most) = (counts().sum::<usize>(), counts().max().unwrap_or(0));
-        if most == 0 {
-            return Ok(None);
-        }
-        // A row of n values has n / 64 tiles, rounded up, and more than 64 values.
-        let (rows, tiles) = (total / TILE + 1, total / (TILE / 2) + 2);
-        let room = cuda.scratch(Scratch::Runs, 16 + 16 * rows + 8 * tiles)?;
-        let (counter, runs, list) = (room, room.plus(16), room.plus(16 + 16 * rows));
-        let stride = widest.next_multiple_of(4);
-        let sums = cuda.scratch(Scratch::Sums, tiles * stride * size_of::<f32>())?;
-        cuda.stream().fill(counter.0, 0, 16)?;
-        let keys = &self.gradients.sorted.keys;
+        let Some(long) = LongRuns::new(cuda, parts, widest)? else { return Ok(None) };
+        let most = parts.iter().map(|part| part.count as usize).max().unwrap_or(0);
         cuda.kernel("find_long_runs")
             .grid3([most.div_ceil(BLOCK), parts.len(), 1])
             .arg(self.spans)
-            .arg(keys)
-            .arg(counter)
-            .arg(runs)
-            .arg(list)
+            .arg(&self.gradients.sorted.keys)
+            .arg(long.counter)
+            .arg(long.runs)
+            .arg(long.list)
             .launch()?;
-        let blocks = 8 * cuda.multiprocessors() as usize;
+        self.sum_tiles(cuda, &long)?;
+        Ok(Some(long))
+    }
+
+    /// Sums the tiles of rows that are listed.
+    fn sum_tiles(&self, cuda: &Cuda, long: &LongRuns) -> Result {
+        let lanes = lanes(long.stride);
         let launch = cuda
             .kernel("sum_tiles")
-            .grid(tiles.div_ceil(8).min(blocks))
+            .grid(long.tiles.div_ceil(BLOCK / lanes).min(8 * cuda.multiprocessors() as usize))
             .arg(self.calls)
-            .arg(keys)
-            .arg(counter)
-            .arg(list)
-            .arg(sums)
-            .arg(stride);
-        self.gradients.of(launch, cuda).launch()?;
-        Ok(Some(LongRuns { blocks: rows.min(blocks), counter, runs, sums, stride }))
+            .arg(&self.gradients.sorted.keys)
+            .arg(long.counter)
+            .arg(long.list)
+            .arg(long.sums)
+            .arg(long.stride)
+            .arg(lanes as u32);
+        self.gradients.of(launch, cuda).launch()
     }
 }

@@ -18,6 +18,24 @@ struct Gradients {
     u64 *faults;
 };
 
+// Where the gradient of a value is, and its factor.
+struct Value {
+    u32 sample; // NO_ROW for none
+    float scale;
+};
+
+// Sample and factor of a value; one that has no gradient is reported where `report`.
+__device__ __forceinline__ Value value_of(const Gradients &of, const TableCall &table, u32 value, bool report) {
+    u32 sample = value < of.value_count ? of.sample_of[value] : NO_ROW;
+    if (sample >= of.samples || sample >= of.dout_rows) {
+        if (report) fault_key(of.faults, table.table, value, sample, of.value_count, of.samples);
+        return {NO_ROW, 0.0f};
+    }
+    float scale = of.weights ? of.weights[value] : 1.0f;
+    if (table.mean) scale = __fdiv_rn(scale, (float)of.lengths[(u64)table.table * of.samples + sample]);
+    return {sample, scale};
+}
+
 // Sum of `scale * dout[sample]` over `count` keys in their order, of the floats from `e` on; AHEAD values are on their way together.
 template <u32 AHEAD> __device__ __forceinline__ float4 sum_keys(
     const Gradients &of, const TableCall &table, const u64 *keys, u32 count, u32 e, u32 n) {
@@ -72,6 +90,15 @@ __device__ __forceinline__ float4 rule_gradient4(const Rule &rule, float4 g) {
     return make_float4(rule_gradient(rule, g.x), rule_gradient(rule, g.y), rule_gradient(rule, g.z), rule_gradient(rule, g.w));
 }
 
+__device__ __forceinline__ float squares4(float4 g) { return g.x * g.x + g.y * g.y + (g.z * g.z + g.w * g.w); }
+
+// Four weights of a row under row-wise Adagrad.
+__device__ __forceinline__ float4 row_wise_step4(const Rule &rule, float4 w, float rate, float4 g) {
+    return make_float4(
+        rule_step(rule_decayed(rule, w.x), rate, g.x), rule_step(rule_decayed(rule, w.y), rate, g.y),
+        rule_step(rule_decayed(rule, w.z), rate, g.z), rule_step(rule_decayed(rule, w.w), rate, g.w));
+}
+
 // Row-wise Adagrad.
 template <class G>
 __device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCall &table, float *w, float *state, u32 lane, const G &gradient) {
@@ -81,7 +108,7 @@ __device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCal
     for (u32 e = lane * 4; e < dim; e += lanes * 4) {
         // Floats behind the row are zeros, and zeros they stay.
         g = rule_gradient4(rule, gradient(e, min(4u, dim - e)));
-        squares += g.x * g.x + g.y * g.y + (g.z * g.z + g.w * g.w);
+        squares += squares4(g);
     }
     squares = group_sum(squares, lanes);
     float h = 0.0f;
@@ -95,12 +122,7 @@ __device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCal
     for (u32 e = lane * 4; e < dim; e += lanes * 4) {
         u32 n = min(4u, dim - e);
         if (!once) g = rule_gradient4(rule, gradient(e, n));
-        float4 x = load4(w + e, n, whole);
-        x.x = rule_step(rule_decayed(rule, x.x), rate, g.x);
-        x.y = rule_step(rule_decayed(rule, x.y), rate, g.y);
-        x.z = rule_step(rule_decayed(rule, x.z), rate, g.z);
-        x.w = rule_step(rule_decayed(rule, x.w), rate, g.w);
-        store4(w + e, x, n, whole);
+        store4(w + e, row_wise_step4(rule, load4(w + e, n, whole), rate, g), n, whole);
     }
 }
 
