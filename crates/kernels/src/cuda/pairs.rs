@@ -19,8 +19,15 @@ use spec::precision::Precision;
 /// The most vectors of a sample, and the most floats of one.
 const VECTORS: usize = 32;
 const DIM: usize = 256;
-/// The most warps of a block.
+/// The most warps of a block, by what its kernel was compiled for (`__launch_bounds__`): where one warp has a sample, and where two
+/// share it.
 const WARPS: usize = 8;
+const SHARING_WARPS: usize = 12;
+/// Threads of a warp.
+const WARP: usize = 32;
+/// Bytes of the list of places that the blocks of `pair_gradients_…` have, and floats for the sums of two warps that share a sample.
+const PLACES: usize = 16 * WARP * size_of::<u32>();
+const SUMS: usize = 2 * 8 * WARP;
 
 /// `struct Pairs` of `kernels/pairs.cu`.
 #[repr(C)]
@@ -71,46 +78,69 @@ pub(super) fn fuses(cuda: &Cuda, shape: DotShape) -> bool {
         && (2..=VECTORS).contains(&count)
         && dim.is_multiple_of(16)
         && (16..=DIM).contains(&dim)
-        && Room::backward(shape).bytes() <= cuda.gpu().shared_memory()
+        && Room::backward(shape, form(cuda)).block(1) <= cuda.gpu().shared_memory()
 }
 
-/// Shared memory of a warp, in floats.
+/// How operands are stored: as the precision says.
+fn form(cuda: &Cuda) -> Form {
+    if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 }
+}
+
+/// Shared memory of the warps that have a sample, one or several, in floats.
 #[derive(Clone, Copy)]
 struct Room {
     /// Floats from vector to vector.
     stride: usize,
+    /// Floats of a sample: there is room for the one at hand and for the next one.
     floats: usize,
+    /// Floats of the warps, the rooms of both samples included.
+    share: usize,
+    /// Warps that have a sample.
+    parts: usize,
+    /// Bytes that the warps of a block have together.
+    common: usize,
 }
 
 impl Room {
-    /// Neighbouring vectors lie in other banks, by what the elements of an operand are.
-    fn forward(shape: DotShape, number: Form) -> Self {
+    /// Neighbouring vectors lie in other banks, by what the elements of an operand are. A row of products is put together as it is
+    /// stored; behind it there is room for what is no product.
+    fn forward(shape: DotShape, number: Form, stored: Form) -> Self {
         let stride = shape.dim + if number == Form::Bf16 { 8 } else { 4 };
-        // Behind the row there is room for what is no product.
-        let staged = Stored::stride(shape.width()) + 16;
-        Self { stride, floats: (shape.count * stride).max(staged) }
+        let floats = shape.count * stride;
+        let staged = floats_of(Stored::stride(shape.width()) + 8 + WARP, stored);
+        Self { stride, floats, share: 2 * floats + staged, parts: 1, common: 0 }
     }
 
-    fn backward(shape: DotShape) -> Self {
-        let stride = shape.dim + 4;
-        // Behind the gradients of products lies a zero.
-        Self { stride, floats: shape.count * stride + Stored::stride(shape.width()) + 8 }
+    /// Gradients of products lie behind the vectors, and a zero behind them.
+    fn backward(shape: DotShape, number: Form) -> Self {
+        let (pad, parts) = if number == Form::Bf16 { (4, 2) } else { (8, 1) };
+        let stride = shape.dim + pad;
+        let floats = shape.count * stride + floats_of(Stored::stride(shape.width()) + 8, number);
+        let sums = if parts > 1 { SUMS } else { 0 };
+        Self { stride, floats, share: 2 * floats + sums, parts, common: PLACES }
     }
 
-    /// Bytes of a warp: room for the sample at hand and for the next one.
-    fn bytes(self) -> usize {
-        2 * self.floats * size_of::<f32>()
+    /// Bytes of a block for `groups` samples at a time.
+    fn block(self, groups: usize) -> usize {
+        groups * self.share * size_of::<f32>() + self.common
     }
 
-    /// Warps of a block, which has a multiprocessor for itself.
-    fn warps(self, cuda: &Cuda) -> usize {
-        (cuda.gpu().shared_memory() / self.bytes()).clamp(1, WARPS)
+    /// Samples that a block has at a time, which has a multiprocessor for itself.
+    fn groups(self, cuda: &Cuda) -> usize {
+        let warps = if self.parts > 1 { SHARING_WARPS } else { WARPS };
+        let (bytes, all) = (self.share * size_of::<f32>(), cuda.gpu().shared_memory());
+        (all.saturating_sub(self.common) / bytes).clamp(1, warps / self.parts)
     }
 
     /// As many blocks as run at a time, or as there are samples for.
     fn blocks(self, cuda: &Cuda, rows: usize) -> usize {
-        rows.div_ceil(self.warps(cuda)).min(cuda.multiprocessors() as usize)
+        rows.div_ceil(self.groups(cuda)).min(cuda.multiprocessors() as usize)
     }
+}
+
+/// Floats that `count` elements take, of which there is a multiple of eight.
+fn floats_of(count: usize, form: Form) -> usize {
+    count * form.bytes() / size_of::<f32>()
 }
 
 impl Pairs {
@@ -192,15 +222,15 @@ fn products(cuda: &Cuda, shape: DotShape, pairs: Pairs, out: Values) -> Result {
         Form::F32 if cuda.precision() == Precision::Bf16 => "pair_products_bf16_to_f32",
         Form::F32 => "pair_products_tf32",
     };
-    let number = if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 };
-    let room = Room::forward(shape, number);
+    let room = Room::forward(shape, form(cuda), out.form);
     cuda.kernel(kernel)
-        .block(32 * room.warps(cuda) as u32)
+        .block((WARP * room.parts * room.groups(cuda)) as u32)
         .grid(room.blocks(cuda, shape.rows))
-        .shared(room.warps(cuda) * room.bytes())
+        .shared(room.block(room.groups(cuda)))
         .words(&pairs.words())
         .arg(room.stride as u32)
         .arg(room.floats as u32)
+        .arg(room.share as u32)
         .arg(out.at)
         .launch()
 }
@@ -258,8 +288,7 @@ pub(super) fn dot_update(cuda: &Cuda, args: DotUpdate) -> Result {
 
 /// The gradient of the products, stored as the operands of products are.
 fn operand(cuda: &Cuda, shape: DotShape, dout: &Buffer<f32>) -> Result<Values> {
-    let form = if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 };
-    Values::of(dout, shape.width()).as_form(cuda, shape.rows, form)
+    Values::of(dout, shape.width()).as_form(cuda, shape.rows, form(cuda))
 }
 
 fn gradients(
@@ -270,26 +299,29 @@ fn gradients(
     to: PairGradients,
     update: Update,
 ) -> Result {
-    let room = Room::backward(shape);
+    let room = Room::backward(shape, dout.form);
     cuda.kernel(kernel_of(dout.form, &update.rule))
-        .block(32 * room.warps(cuda) as u32)
+        .block((WARP * room.parts * room.groups(cuda)) as u32)
         .grid(room.blocks(cuda, shape.rows))
-        .shared(room.warps(cuda) * room.bytes())
+        .shared(room.block(room.groups(cuda)))
         .words(&pairs.words())
         .words(&bytemuck::cast::<_, [u64; 4]>(to))
         .words(&Rule::row(update).words())
         .arg(room.stride as u32)
         .arg(room.floats as u32)
+        .arg(room.share as u32)
         .launch()
 }
 
-/// The kernel for gradients stored as the operands are; SGD has one of its own.
+/// The kernel for gradients stored as the operands are. SGD and row-wise Adagrad have one of their own.
 fn kernel_of(form: Form, rule: &UpdateRule) -> &'static str {
-    match (form, matches!(rule, UpdateRule::Sgd)) {
-        (Form::Bf16, true) => "pair_gradients_bf16_sgd",
-        (Form::Bf16, false) => "pair_gradients_bf16",
-        (Form::F32, true) => "pair_gradients_tf32_sgd",
-        (Form::F32, false) => "pair_gradients_tf32",
+    match (form, rule) {
+        (Form::Bf16, UpdateRule::Sgd) => "pair_gradients_bf16_sgd",
+        (Form::Bf16, UpdateRule::RowWiseAdagrad { .. }) => "pair_gradients_bf16_row_wise",
+        (Form::Bf16, _) => "pair_gradients_bf16",
+        (Form::F32, UpdateRule::Sgd) => "pair_gradients_tf32_sgd",
+        (Form::F32, UpdateRule::RowWiseAdagrad { .. }) => "pair_gradients_tf32_row_wise",
+        (Form::F32, _) => "pair_gradients_tf32",
     }
 }
 

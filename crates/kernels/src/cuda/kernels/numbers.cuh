@@ -20,6 +20,14 @@ __device__ __forceinline__ float float_of(u16 bits) { return __uint_as_float((u3
 __device__ __forceinline__ void put(float *to, float value) { *to = value; }
 __device__ __forceinline__ void put(u16 *to, float value) { *to = bf16_of(value); }
 
+// A float as the bits that are stored.
+__device__ __forceinline__ float stored_as(const float *, float value) { return value; }
+__device__ __forceinline__ u16 stored_as(const u16 *, float value) { return bf16_of(value); }
+
+// Four floats, aligned to their size.
+__device__ __forceinline__ void put4(float *to, float4 v) { *(float4 *)to = v; }
+__device__ __forceinline__ void put4(u16 *to, float4 v) { *(uint2 *)to = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w)); }
+
 // A float as it is after it was stored.
 __device__ __forceinline__ float rounded_as(const float *, float value) { return value; }
 __device__ __forceinline__ float rounded_as(const u16 *, float value) { return float_of(bf16_of(value)); }

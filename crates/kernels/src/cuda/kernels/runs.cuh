@@ -90,7 +90,10 @@ __device__ __forceinline__ float4 rule_gradient4(const Rule &rule, float4 g) {
     return make_float4(rule_gradient(rule, g.x), rule_gradient(rule, g.y), rule_gradient(rule, g.z), rule_gradient(rule, g.w));
 }
 
-__device__ __forceinline__ float squares4(float4 g) { return g.x * g.x + g.y * g.y + (g.z * g.z + g.w * g.w); }
+// Sum of the squares of four gradients. Which products are fused with sums is said here, so that all kernels have the same bits.
+__device__ __forceinline__ float squares4(float4 g) {
+    return __fadd_rn(__fmaf_rn(g.x, g.x, __fmul_rn(g.y, g.y)), __fmaf_rn(g.z, g.z, __fmul_rn(g.w, g.w)));
+}
 
 // Four weights of a row under row-wise Adagrad.
 __device__ __forceinline__ float4 row_wise_step4(const Rule &rule, float4 w, float rate, float4 g) {
@@ -108,7 +111,7 @@ __device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCal
     for (u32 e = lane * 4; e < dim; e += lanes * 4) {
         // Floats behind the row are zeros, and zeros they stay.
         g = rule_gradient4(rule, gradient(e, min(4u, dim - e)));
-        squares += squares4(g);
+        squares = __fadd_rn(squares, squares4(g));
     }
     squares = group_sum(squares, lanes);
     float h = 0.0f;

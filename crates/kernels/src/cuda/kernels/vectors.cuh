@@ -1,6 +1,12 @@
 // The vectors of samples on their way from tables, or from a buffer, to shared memory. Put before the sources of a module by kernels.rs,
 // behind numbers.cuh and tables.cuh.
 
+// The PARTS warps that share a sample meet, at barrier `id` of the block if there are several.
+template <u32 PARTS> __device__ __forceinline__ void meet(u32 id) {
+    if (PARTS == 1) __syncwarp();
+    else asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(PARTS * WARP) : "memory");
+}
+
 // Sizes, and where vectors come from. As `Pairs` of `cuda/pairs.rs`.
 struct Pairs {
     u64 rows;           // samples
@@ -26,6 +32,7 @@ struct Pairs {
 // What a warp knows of the bags of a sample: thread v - 1 has that of vector v.
 struct Bag {
     u32 start, length;
+    u32 id;           // of a bag of one
     bool once;        // whether no other value has the row
     const float *row; // of a bag of one id without weight; null where the vector is a sum
 };
@@ -35,24 +42,24 @@ struct Bag {
 struct Bags {
     const float *weights; // of the table
     u64 rows;
-    u32 table;
-    const float *state;   // of the table's optimizer
-    u32 dim, each;        // floats of a row, and of the state of a row
+    u64 bags;             // number of the table's first bag
+    float *state;         // of the table's optimizer
+    u32 each;             // floats of the state of a row
     bool any;             // whether the thread has a vector
     u32 start[2], length[2], id;
     bool once;
 
     __device__ __forceinline__ Bags(const Pairs &of, u32 lane)
-        : weights(0), rows(0), table(0), state(0), dim(of.dim), each(0), any(lane + 1 < of.count) {
+        : weights(0), rows(0), bags(0), state(0), each(0), any(lane + 1 < of.count) {
         if (!any || !of.tables) return;
         const TableCall &call = of.tables[lane];
-        (weights = call.weights), (rows = call.rows), (table = call.table), (state = call.state), (each = call.each);
+        (weights = call.weights), (rows = call.rows), (bags = call.table * of.samples), (state = call.state), (each = call.each);
     }
 
     // Brings what the optimizer keeps of a row that is going to be updated nearer.
     __device__ __forceinline__ void fetch_state(const Bag &bag) const {
         if (!bag.row || !bag.once) return;
-        const float *of_row = state + (u64)(bag.row - weights) / dim * each;
+        const float *of_row = state + (u64)bag.id * each;
         for (u32 e = 0; e < each; e += 32) asm volatile("prefetch.global.L2 [%0];" ::"l"(of_row + e));
     }
 
@@ -60,9 +67,8 @@ struct Bags {
     __device__ __forceinline__ void load_bounds(const Pairs &of, u64 sample, u32 which) {
         (start[which] = 0), (length[which] = 0);
         if (!any || !of.tables || sample >= of.rows) return;
-        u64 at = (u64)table * of.samples + sample;
-        start[which] = of.starts[at];
-        length[which] = of.lengths[at];
+        start[which] = of.starts[bags + sample];
+        length[which] = of.lengths[bags + sample];
     }
 
     // Loads the id of a bag of one, whose bounds are number `which`.
@@ -79,12 +85,12 @@ struct Bags {
 
     // The bag of a sample whose bounds are number `which`, and whose id was loaded last.
     __device__ __forceinline__ Bag bag(const Pairs &of, u64 sample, u32 lane, u32 which) {
-        Bag bag = {start[which], length[which], once, 0};
+        Bag bag = {start[which], length[which], id, once, 0};
         if (!any || sample >= of.rows) return bag;
         if (!of.tables) {
             bag.row = of.vectors + (sample * of.count + lane + 1) * of.dim;
         } else if (bag.length == 1 && id >= rows) {
-            fault_id(of.faults, table, id);
+            fault_id(of.faults, of.tables[lane].table, id);
             bag.length = 0;
         } else if (bag.length == 1 && !of.weights) {
             bag.row = weights + (u64)id * of.dim;
@@ -93,13 +99,34 @@ struct Bags {
     }
 };
 
-__device__ __forceinline__ void copy_async_one(float *to, const float *from) {
-    u32 shared = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(from) : "memory");
+// Shared memory is read and copied to by its own addresses in inner loops: from pointers the compiler works out where shared memory begins
+// again and again.
+__device__ __forceinline__ u32 address_of(const void *shared) { return (u32)__cvta_generic_to_shared(shared); }
+
+__device__ __forceinline__ float load_shared(u32 at) {
+    float x;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(at) : "memory");
+    return x;
 }
-__device__ __forceinline__ void copy_async(float *to, const float *from) {
-    u32 shared = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+__device__ __forceinline__ float2 load_shared2(u32 at) {
+    float2 x;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(at) : "memory");
+    return x;
+}
+__device__ __forceinline__ float4 load_shared4(u32 at) {
+    float4 x;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(at) : "memory");
+    return x;
+}
+
+__device__ __forceinline__ void store_shared(u32 at, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(x) : "memory"); }
+__device__ __forceinline__ void store_shared(u32 at, u16 x) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(x) : "memory"); }
+
+__device__ __forceinline__ void copy_async_one(u32 to, const void *from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void copy_async(u32 to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 // Ends a group of copies; all groups but the last are waited for.
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -124,48 +151,58 @@ __device__ __forceinline__ float4 pooled(const Pairs &of, const TableCall &table
     return sum;
 }
 
-// Brings the vectors of a sample to shared memory, `stride` floats from vector to vector; they are there once the copies are waited for.
-__device__ __forceinline__ void fetch(const Pairs &of, u64 sample, const Bag &bag, float *v, u32 stride) {
+// Brings `bytes` bytes, a multiple of 16, to shared memory.
+__device__ __forceinline__ void fetch_bytes(u32 to, const void *from, u32 bytes) {
+#pragma unroll 1
+    for (u32 at = (threadIdx.x & (WARP - 1)) * 16; at < bytes; at += WARP * 16) copy_async(to + at, (const u8 *)from + at);
+}
+
+// Brings the vectors of a sample to shared memory, `stride` floats from vector to vector: of the PARTS warps that share the sample, warp
+// `part` its part, and the first of them vector 0. They are there once the copies are waited for.
+template <u32 PARTS> __device__ __forceinline__ void fetch(const Pairs &of, u64 sample, const Bag &bag, float *v, u32 stride, u32 part) {
     u32 lane = threadIdx.x & (WARP - 1), lanes = of.lanes, at_once = WARP / lanes, within = lane & (lanes - 1);
     bool rows_alone = __all_sync(FULL, bag.row || lane + 1 >= of.count);
     if (rows_alone && of.dim == 4 * WARP) {
-        float *to = v + stride + lane * 4;
+        u32 to = address_of(v + (1 + part) * stride) + lane * 16;
 #pragma unroll 4
-        for (u32 from = 0; from + 1 < of.count; from++, to += stride)
+        for (u32 from = part; from + 1 < of.count; from += PARTS, to += stride * (4 * PARTS))
             copy_async(to, (const float *)__shfl_sync(FULL, (u64)bag.row, from) + lane * 4);
     } else {
-        for (u32 base = 1; base < of.count; base += at_once) {
+#pragma unroll 1
+        for (u32 base = 1 + part * at_once; base < of.count; base += PARTS * at_once) {
             u32 vector = base + lane / lanes, from = min(vector, of.count - 1) - 1;
             const float *row = (const float *)__shfl_sync(FULL, (u64)bag.row, from);
             u32 start = __shfl_sync(FULL, bag.start, from), length = __shfl_sync(FULL, bag.length, from);
             if (vector >= of.count) continue;
             float *to = v + vector * stride;
             for (u32 e = within * 4; e < of.dim; e += lanes * 4) {
-                if (row) copy_async(to + e, row + e);
+                if (row) copy_async(address_of(to + e), row + e);
                 else *(float4 *)(to + e) = pooled(of, of.tables[from], start, length, e);
             }
         }
     }
-    if (of.first_bf16) {
-        // As it is stored, in the first half of its place: `widen_first` makes it floats.
-        const u16 *first = (const u16 *)of.first + sample * of.first_stride;
-        for (u32 e = lane * 8; e < of.dim; e += WARP * 8) copy_async(v + e / 2, (const float *)(first + e));
-    } else {
-        const float *first = (const float *)of.first + sample * of.first_stride;
-        for (u32 e = lane * 4; e < of.dim; e += WARP * 4) copy_async(v + e, first + e);
-    }
+    if (part > 0) return;
+    // Vector 0 comes as it is stored: bf16 take the first half of its place, until `widen_first` makes it floats.
+    u32 size = of.first_bf16 ? 2 : 4;
+    fetch_bytes(address_of(v), (const u8 *)of.first + sample * of.first_stride * size, of.dim * size);
 }
 
-// Makes vector 0, which arrived as bf16, floats.
+// Makes vector 0, which arrived as bf16, floats: four for each thread at a time, all read before anything is written. The warp that
+// brought it calls this.
 __device__ __forceinline__ void widen_first(const Pairs &of, float *v) {
     if (!of.first_bf16) return;
-    u32 lane = threadIdx.x & (WARP - 1);
-    float first[8];
+    u32 e = (threadIdx.x & (WARP - 1)) * 4;
+    uint2 first[2] = {};
 #pragma unroll
-    for (u32 i = 0; i < 8; i++) first[i] = lane + WARP * i < of.dim ? float_of(((const u16 *)v)[lane + WARP * i]) : 0.0f;
+    for (u32 i = 0; i < 2; i++)
+        if (e + WARP * 4 * i < of.dim) first[i] = *(const uint2 *)((const u16 *)v + e + WARP * 4 * i);
     __syncwarp();
 #pragma unroll
-    for (u32 i = 0; i < 8; i++)
-        if (lane + WARP * i < of.dim) v[lane + WARP * i] = first[i];
+    for (u32 i = 0; i < 2; i++) {
+        uint2 f = first[i];
+        if (e + WARP * 4 * i < of.dim)
+            *(float4 *)(v + e + WARP * 4 * i) = make_float4(
+                __uint_as_float(f.x << 16), __uint_as_float(f.x & 0xffff0000u), __uint_as_float(f.y << 16), __uint_as_float(f.y & 0xffff0000u));
+    }
     __syncwarp();
 }
