@@ -8,8 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Whether phases that can be carried out as one are one, where no vector leaves its rank: the lookup with the dot products of its
-/// vectors, and the gradients of the dot products with the update of the tables; or, for all other interactions, the lookup with
-/// the order of the vectors, and the update of the tables with the layout of their gradients.
+/// vectors, and the gradients of the dot products with the update of the tables. For all other interactions vectors are looked up in
+/// place, where the interaction reads them, and tables are updated in place, from where it leaves the gradients.
 ///
 /// ```
 /// use spec::fuse::Fuse;
@@ -18,7 +18,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fuse {
-    /// Where the device gains by it: dot products on GPUs, in tf32 or bf16; the order of vectors everywhere.
+    /// Where the device gains by it: dot products on GPUs, in tf32 or bf16; in place everywhere.
     #[default]
     Auto,
     /// Wherever it can be done, on every device.
@@ -51,8 +51,8 @@ impl Fuse {
         }
     }
 
-    /// Whether vectors are looked up where the interaction reads them, and tables updated from where it leaves gradients, if they
-    /// can be. All devices gain by it: vectors and gradients are copied less, and no bit changes.
+    /// Whether vectors are looked up, and tables updated, in place, if they can be. Every device gains by it: vectors and gradients
+    /// are copied less, and no bit changes.
     pub fn in_place(self) -> bool {
         self != Fuse::Never
     }
