@@ -51,7 +51,7 @@ impl Fuse {
         }
     }
 
-    /// Whether vectors are looked up, and tables updated, in place, if they can be. Every device gains by it: vectors and gradients
+    /// Whether vectors are looked up, and tables updated, in place, if they can be. Auto does so on every device: vectors and gradients
     /// are copied less, and no bit changes.
     pub fn in_place(self) -> bool {
         self != Fuse::Never
