@@ -108,8 +108,8 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
     /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of
-    /// the tables too, where no vector leaves its rank: auto, always or never [default: auto: on GPUs, with dot products in tf32
-    /// or bf16]
+    /// the tables too, where no vector leaves its rank; for all other interactions, whether vectors are looked up, and tables
+    /// updated, in place: auto, always or never [default: auto: dot products on GPUs, in tf32 or bf16; in place everywhere]
     #[arg(long, value_name = "WHEN", help_heading = "Cluster")]
     pub fuse: Option<Fuse>,
     /// Emulate this many nodes on the only rank of the run: dense gradients are computed for each node's share of the batch and

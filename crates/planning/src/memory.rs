@@ -122,7 +122,7 @@ impl Memory {
         let network: f64 = schedule.buckets().iter().map(|bucket| bucket.elements as f64).sum();
         let towers = schedule.tower_buckets().iter().map(|bucket| bucket.elements as f64).fold(0.0, f64::max);
         let weights = network + towers;
-        let buffers = Buffers::new(schedule.deployment(), batch, trains, Rounding::NONE);
+        let buffers = Buffers::of_schedule(schedule, batch, trains, Rounding::NONE);
         Self {
             tables: most(&|rank| held(rank, &|rows, columns| rows as f64 * columns as f64 * float)),
             table_state: match trains {

@@ -276,6 +276,7 @@ fn loads_are_the_volumes_of_the_schedule() {
                 norm: false,
                 batch: 1003,
                 fuse_pairs: false,
+                in_place: false,
             };
             let schedule = Schedule::with_options(&deployment, options);
             let sizes = BatchSizes::typical(&model, &found.placement, 1003);

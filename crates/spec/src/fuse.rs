@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether phases that can be carried out as one are one: the lookup with the dot products of its vectors, and the gradients of the
-/// dot products with the update of the tables, where no vector leaves its rank.
+/// Whether phases that can be carried out as one are one, where no vector leaves its rank: the lookup with the dot products of its
+/// vectors, and the gradients of the dot products with the update of the tables. For all other interactions vectors are looked up in
+/// place, where the interaction reads them, and tables are updated in place, from where it leaves the gradients.
 ///
 /// ```
 /// use spec::fuse::Fuse;
@@ -17,7 +18,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fuse {
-    /// Where the device gains by it: on GPUs, with dot products in tf32 or bf16.
+    /// Where the device gains by it: dot products on GPUs, in tf32 or bf16; in place everywhere.
     #[default]
     Auto,
     /// Wherever it can be done, on every device.
@@ -48,6 +49,12 @@ impl Fuse {
                 device != DeviceChoice::Cpu && matches!(precision, Precision::Tf32 | Precision::Bf16)
             }
         }
+    }
+
+    /// Whether vectors are looked up, and tables updated, in place, if they can be. Auto does so on every device: vectors and gradients
+    /// are copied less, and no bit changes.
+    pub fn in_place(self) -> bool {
+        self != Fuse::Never
     }
 }
 

@@ -26,7 +26,7 @@ mod vectors;
 use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};
 use crate::model::{Block, Layers, TowerModule};
 use crate::placement::{share, width};
-use crate::schedule::CopiedTable;
+use crate::schedule::{CopiedTable, Schedule};
 use crate::topology::Groups;
 
 /// Bytes of memory that a buffer takes, given the bytes that it holds.
@@ -55,6 +55,8 @@ pub struct Buffers<'a> {
     leaving: f64,
     /// Data-parallel tables.
     copies: Vec<CopiedTable>,
+    /// Whether vectors are looked up where the network reads them.
+    in_place: bool,
 }
 
 impl Rounding {
@@ -83,10 +85,17 @@ impl<'a> Buffers<'a> {
                 (0..groups.size()).map(|index| of_index(groups, index)).collect()
             }),
             copies: CopiedTable::list(deployment, batch),
+            in_place: false,
             leaving: sptt.map_or(0.0, |sptt| {
                 (0..sptt.groups().count()).map(|group| sptt.plan(group).output_width() as f64).sum()
             }),
         }
+    }
+
+    /// Buffers of a schedule: as [`new`](Self::new), without those of vectors that are looked up in place.
+    pub fn of_schedule(schedule: &'a Schedule, batch: usize, trains: bool, rounding: Rounding) -> Self {
+        let in_place = schedule.looks_up_in_place();
+        Self { in_place, ..Self::new(schedule.deployment(), batch, trains, rounding) }
     }
 
     /// Samples of `rank` in a batch.

@@ -178,6 +178,7 @@ impl Run {
             norm,
             batch: self.batch,
             fuse_pairs: self.fuses_pairs(),
+            in_place: self.fuse.in_place(),
         };
         let schedule = Schedule::with_options(&deployment, options);
         if self.overlap { schedule } else { schedule.serialised() }

@@ -240,6 +240,9 @@ pub struct StepOptions {
     /// Whether lookups and dot products of vectors that stay on their rank are one phase, and gradients of dot products and updates
     /// of tables too.
     pub fuse_pairs: bool,
+    /// Whether vectors that stay on their rank are looked up where the network reads them, and tables updated from where it leaves
+    /// their gradients.
+    pub in_place: bool,
 }
 
 impl<O> Phase<O> {
@@ -266,15 +269,16 @@ impl Schedule {
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
         Self::with_options(
             deployment,
-            StepOptions { task, bucket_bytes, norm: false, batch: 0, fuse_pairs: false },
+            StepOptions { task, bucket_bytes, norm: false, batch: 0, fuse_pairs: false, in_place: false },
         )
     }
 
     /// Builds the step of a training that clips dense gradients by their norm: the norm of all buckets is computed before the
     /// first of them is updated. Otherwise as [`new`](Self::new).
     pub fn with_norm(deployment: &Deployment, bucket_bytes: usize) -> Self {
+        let task = Task::Train;
         let options =
-            StepOptions { task: Task::Train, bucket_bytes, norm: true, batch: 0, fuse_pairs: false };
+            StepOptions { task, bucket_bytes, norm: true, batch: 0, fuse_pairs: false, in_place: false };
         Self::with_options(deployment, options)
     }
 
@@ -309,6 +313,11 @@ impl Schedule {
         let replaced =
             phase.operation().map(|operation| operation.replaces(self.model())).unwrap_or_default();
         replaced.iter().map(|operation| operation.describe(&self.deployment, &self.buckets).name).collect()
+    }
+
+    /// Whether vectors are looked up where the network reads them.
+    pub fn looks_up_in_place(&self) -> bool {
+        self.phases.iter().any(|phase| phase.operation() == Some(&Operation::LookupInPlace))
     }
 
     /// Phases in issue order.

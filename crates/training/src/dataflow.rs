@@ -27,7 +27,7 @@ pub use vectors::{Vectors, Way};
 
 use crate::Error;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Table, Update};
+use kernels::{Buffer, ColumnCopy, Device, Stored, Table, Update};
 use spec::volume::Leg;
 use std::fmt;
 
@@ -78,6 +78,32 @@ pub trait Dataflow: fmt::Debug + Send {
     /// First column of the vector of each table among all vectors of a sample, where no vector leaves its rank.
     fn pair_columns(&self) -> Result<&[usize], Error> {
         no_phase(self.name(), "a lookup fused with dot products")
+    }
+
+    /// Looks up and pools this rank's vectors in the order that the interaction sees, behind the `dense` ones, where no vector leaves
+    /// its rank. `stored` is how the interaction takes them.
+    fn lookup_in_place(
+        &self,
+        _device: &Device,
+        _tables: &[Table],
+        _input: &Input,
+        _dense: Option<&Buffer<f32>>,
+        (_features, _stored): (&mut Buffer<f32>, Stored),
+    ) -> Result<(), Error> {
+        no_phase(self.name(), "a lookup in place")
+    }
+
+    /// Updates the tables by the gradients of this rank's vectors, in the order that the interaction sees, and lays those of the
+    /// `dense` ones apart.
+    fn update_in_place(
+        &self,
+        _device: &Device,
+        _tables: &mut [Table],
+        _input: &Input,
+        _update: Update,
+        (_gradients, _dense): (&Buffer<f32>, Option<&mut Buffer<f32>>),
+    ) -> Result<(), Error> {
+        no_phase(self.name(), "an update in place")
     }
 
     /// Buffers that a collective works on.

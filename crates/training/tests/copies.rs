@@ -28,8 +28,14 @@ struct Trained {
 
 /// Trains with a schedule for a typical batch of `batch` samples; all tables must be whole.
 fn train(run: &Run, batch: usize) -> Trained {
-    let options =
-        StepOptions { task: Task::Train, bucket_bytes: 1024, norm: false, batch, fuse_pairs: false };
+    let options = StepOptions {
+        task: Task::Train,
+        bucket_bytes: 1024,
+        norm: false,
+        batch,
+        fuse_pairs: false,
+        in_place: false,
+    };
     let ranks = collectives::launch(
         run.topology(),
         &Default::default(),
@@ -177,8 +183,14 @@ fn copies_are_where_they_can_serve_and_are_reduced_by_what_sends_less() {
     config.placement.tables.insert("C2".into(), Layout::DataParallel { ranks: None });
     let run = planning::check(&config).unwrap();
     let reduction = |batch| {
-        let options =
-            StepOptions { task: Task::Train, bucket_bytes: 1024, norm: false, batch, fuse_pairs: false };
+        let options = StepOptions {
+            task: Task::Train,
+            bucket_bytes: 1024,
+            norm: false,
+            batch,
+            fuse_pairs: false,
+            in_place: false,
+        };
         Schedule::with_options(&run.deployment(), options).copies()[0].reduction
     };
     assert_eq!([4, 4000].map(reduction), [CopyReduction::Rows, CopyReduction::Dense]);

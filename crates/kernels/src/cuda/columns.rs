@@ -3,7 +3,7 @@
 use super::Cuda;
 use super::launch::At;
 use crate::op::Result;
-use crate::{ColumnCopy, Matrix, MatrixMut};
+use crate::{ColumnCopy, Matrix, MatrixMut, Stored};
 
 /// Most blocks in the second dimension of a grid.
 const MOST: usize = 65_535;
@@ -15,7 +15,14 @@ pub(super) fn copy_columns(
     from: Matrix,
     to: MatrixMut,
 ) -> Result {
-    run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to)
+    match to.buffer.stored() {
+        Stored::Plain => run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to),
+        Stored::Bf16Rows { width } => {
+            // Rows have zeros behind them.
+            let to = MatrixMut { width: Stored::stride(width), ..to };
+            run(cuda, ["copy_columns_to_bf16", "copy_columns_to_bf16_by_four"], rows, copies, from, to)
+        }
+    }
 }
 
 pub(super) fn add_columns(

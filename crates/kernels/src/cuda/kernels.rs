@@ -14,7 +14,7 @@ const RUNS: &str = include_str!("kernels/runs.cuh");
 /// Modules of all cards.
 pub(crate) const SOURCES: &[Source] = &[
     Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
-    Source { name: "dense.cu", parts: &[COMMON, PASSES, include_str!("kernels/dense.cu")] },
+    Source { name: "dense.cu", parts: &[COMMON, NUMBERS, PASSES, include_str!("kernels/dense.cu")] },
     Source { name: "linear.cu", parts: &[COMMON, NUMBERS, PASSES, include_str!("kernels/linear.cu")] },
     Source { name: "cross.cu", parts: &[COMMON, NUMBERS, include_str!("kernels/cross.cu")] },
     Source { name: "interaction.cu", parts: &[COMMON, include_str!("kernels/interaction.cu")] },
@@ -22,7 +22,7 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "draw.cu", parts: &[COMMON, include_str!("kernels/draw.cu")] },
     Source { name: "index.cu", parts: &[COMMON, TABLES, include_str!("kernels/index.cu")] },
     Source { name: "sort.cu", parts: &[COMMON, TABLES, include_str!("kernels/sort.cu")] },
-    Source { name: "lookup.cu", parts: &[COMMON, TABLES, include_str!("kernels/lookup.cu")] },
+    Source { name: "lookup.cu", parts: &[COMMON, NUMBERS, TABLES, include_str!("kernels/lookup.cu")] },
     Source { name: "update.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/update.cu")] },
     Source {
         name: "pairs.cu",

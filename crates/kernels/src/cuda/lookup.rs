@@ -1,6 +1,8 @@
 //! Pooled lookups: `kernels/lookup.cu`.
 
 use super::Cuda;
+use super::operand::Values;
+use super::product::Form;
 use super::tables::{TableCall, grid};
 use crate::Lookup;
 use crate::op::Result;
@@ -14,7 +16,12 @@ pub(super) fn lookup(cuda: &Cuda, args: Lookup) -> Result {
     cuda.note_values(values.len());
     let calls: Vec<_> = which.map(|t| TableCall::new(&tables[t], t, columns[t], 0)).collect();
     let groups = samples.len().div_ceil(BAGS);
-    cuda.kernel("lookup")
+    let out = Values::of(out, width);
+    let kernel = match out.form {
+        Form::F32 => "lookup",
+        Form::Bf16 => "lookup_to_bf16",
+    };
+    cuda.kernel(kernel)
         .grid3(grid(&calls, std::iter::repeat(groups)))
         .arg(cuda.constant(&calls)?)
         .arg(&index.starts)
@@ -25,8 +32,8 @@ pub(super) fn lookup(cuda: &Cuda, args: Lookup) -> Result {
         .arg(values)
         .arg(values.len())
         .arg(weights)
-        .arg(out)
-        .arg(width)
+        .arg(out.at)
+        .arg(out.stride())
         .arg(cuda.faults())
         .launch()
 }

@@ -59,7 +59,7 @@ pub struct Lookup<'a> {
     pub values: &'a Buffer<u32>,
     /// Weight of each id; `None` where all weights are 1.
     pub weights: Option<&'a Buffer<f32>>,
-    /// Receives the pooled vectors.
+    /// Receives the pooled vectors; on a GPU they may be stored as rows of bf16.
     pub out: &'a mut Buffer<f32>,
 }
 
@@ -211,7 +211,7 @@ impl Device {
         if let Some(weights) = args.weights {
             check.buffer("weights", weights, values.len())?;
         }
-        check.buffer("out", args.out, size([args.samples.len(), width]))?;
+        check.rows("out", args.out, args.samples.len(), width)?;
         for t in args.which.clone() {
             check.count("a row of out", args.columns[t].saturating_add(tables[t].dim), width)?;
             check.buffer("table weights", &tables[t].weights, size([tables[t].rows, tables[t].dim]))?;

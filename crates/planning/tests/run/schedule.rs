@@ -85,6 +85,7 @@ fn copies_are_reduced_by_what_sends_less() {
                 norm: false,
                 batch: scheduled,
                 fuse_pairs: false,
+                in_place: false,
             };
             let schedule = Schedule::with_options(&deployment, options);
             let sizes = BatchSizes::typical(&deployment.model, &deployment.placement, batch);

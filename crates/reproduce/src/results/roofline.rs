@@ -128,7 +128,11 @@ pub fn targets(sources: &Sources) -> Result<String> {
         .iter()
         .map(|record| {
             let (products, rest) = targets_of(&record.precision);
-            let share = |name: &str| record.phase(name).and_then(|phase| phase.share);
+            // In place on the only rank, unless a run keeps phases apart.
+            let share = |name: &str| {
+                let in_place = record.phase(&format!("{name} in place"));
+                in_place.or_else(|| record.phase(name)).and_then(|phase| phase.share)
+            };
             let Peaks { products: peaks, gather, update, stream } = &record.peaks;
             let peaks: Vec<String> = peaks.values().map(|peak| giga(peak.median)).collect();
             vec![

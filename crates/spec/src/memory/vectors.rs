@@ -6,8 +6,12 @@ use crate::dataflow::{AllToAll, Dataflow, PeerPermute, Sptt};
 use crate::placement::width;
 
 impl Buffers<'_> {
-    /// Bytes of the vectors of `rank` between tables and samples, and of their gradients.
+    /// Bytes of the vectors of `rank` between tables and samples, and of their gradients. Those that are looked up in place lie among
+    /// the activations.
     pub fn vectors(&self, rank: usize) -> f64 {
+        if self.in_place {
+            return 0.0;
+        }
         let copies = self.copies(rank);
         match &self.deployment.dataflow {
             Dataflow::Flat(all_to_all) => copies + self.flat(*all_to_all, rank),

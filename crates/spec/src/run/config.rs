@@ -200,8 +200,8 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
     /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of the
-    /// tables too, where no vector leaves its rank: `auto` (on GPUs, with dot products in tf32 or bf16), `always` or `never`.
-    /// Default: auto.
+    /// tables too, where no vector leaves its rank; for all other interactions, whether vectors are looked up, and tables updated, in
+    /// place: `auto` (dot products on GPUs, in tf32 or bf16; in place everywhere), `always` or `never`. Default: auto.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuse: Option<Fuse>,
     /// Largest magnitude of an element of a gradient: of the dense gradients after their reduction, and of the sum of a table

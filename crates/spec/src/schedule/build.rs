@@ -1,5 +1,6 @@
 //! The phases that every dataflow has: input and updates here, the dense network in `network.rs`.
 
+use super::fused::Fused;
 use super::*;
 use crate::emulation::{EmulatedLayers, Emulation};
 use crate::model::Parameter;
@@ -11,8 +12,8 @@ pub(super) struct Build<'a> {
     pub task: Task,
     /// Whether updates wait for the norm of all dense gradients.
     pub(super) norm: bool,
-    /// Block of dot products that is fused with the lookup and the update of the tables.
-    pub(super) fused: Option<BlockName>,
+    /// What the lookup and the update of the tables are fused with.
+    pub(super) fused: Fused,
     /// Data-parallel tables.
     pub(super) copies: Vec<CopiedTable>,
     pub(super) buckets: Vec<Bucket>,
@@ -23,14 +24,15 @@ pub(super) struct Build<'a> {
 
 impl<'a> Build<'a> {
     pub fn new(deployment: &'a Deployment, options: StepOptions) -> Self {
-        let StepOptions { task, bucket_bytes, norm, batch, fuse_pairs } = options;
+        let StepOptions { task, bucket_bytes, norm, batch, .. } = options;
         let parameters = deployment.model.network().parameters();
         // Layers that are emulated have buckets of their own, where others are not.
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
-        let fused = if fuse_pairs { fused::dot_of(deployment) } else { None };
+        let fused = Fused::new(deployment, options);
         // The only rank has nobody to reduce gradients with: one bucket, so that layers that stand behind each other go back together.
-        let bytes = if fused.is_some() && deployment.emulation.is_none() { usize::MAX } else { bytes };
+        let together = matches!(fused, Fused::Dot(_)) && deployment.emulation.is_none();
+        let bytes = if together { usize::MAX } else { bytes };
         let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
         let copies = CopiedTable::list(deployment, batch);
@@ -120,23 +122,35 @@ impl<'a> Build<'a> {
 
     /// The lookup of all tables that a rank holds, unless it is fused.
     pub fn lookup(&mut self, writes: &[Slot]) {
-        if self.fused.is_some() {
+        if self.fused != Fused::Nothing {
             return;
         }
-        let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
-        reads.extend(self.weighted().then_some(Slot::Weights));
+        let reads = self.ids_and_tables();
         self.compute(Operation::Lookup, &reads, writes);
     }
 
     /// The backward pass of the lookup, with the update of the tables, unless it is fused.
     pub fn update_tables(&mut self, gradients: &[Slot]) {
-        if self.fused.is_some() {
+        if self.fused != Fused::Nothing {
             return;
         }
+        let reads = self.sorted_and_tables(gradients);
+        self.compute(Operation::UpdateTables, &reads, &[Slot::Tables]);
+    }
+
+    /// Slots that a lookup reads.
+    pub(super) fn ids_and_tables(&self) -> Vec<Slot> {
+        let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
+        reads.extend(self.weighted().then_some(Slot::Weights));
+        reads
+    }
+
+    /// Slots that an update of tables by these gradients reads.
+    pub(super) fn sorted_and_tables(&self, gradients: &[Slot]) -> Vec<Slot> {
         let mut reads = gradients.to_vec();
         reads.extend([Slot::Sorted, Slot::Index, Slot::Tables]);
         reads.extend(self.weighted().then_some(Slot::Weights));
-        self.compute(Operation::UpdateTables, &reads, &[Slot::Tables]);
+        reads
     }
 
     /// One update for each bucket of dense parameters, after the norm of all of them if updates wait for it. `towers` says whether

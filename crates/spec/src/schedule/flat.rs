@@ -1,6 +1,7 @@
 //! The flat step: ids to holders → lookup → pooled vectors back → bottom, interaction, top → the same in reverse.
 
 use super::build::Build;
+use super::fused::Fused;
 use super::*;
 
 pub(super) fn build(mut build: Build) -> Schedule {
@@ -11,7 +12,7 @@ pub(super) fn build(mut build: Build) -> Schedule {
     pooled.extend(copied.then_some(Slot::CopyPooled));
     build.lookup(&pooled);
     // Vectors that are never written out do not travel.
-    let travels = build.fused.is_none();
+    let travels = build.fused == Fused::Nothing;
     if travels {
         build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
     }

@@ -1,6 +1,7 @@
 //! The phases of the dense network, of its loss and of tower modules, derived from the blocks and what they read.
 
 use super::build::{Build, phase};
+use super::fused::Fused;
 use super::*;
 use crate::codec::Compensation;
 use crate::model::{Block, BlockSource, Layers};
@@ -26,8 +27,9 @@ impl Build<'_> {
     pub fn network(&mut self, arrived: &[Slot], laid_out: &[Slot]) {
         let network = self.deployment.model.network();
         match self.fused {
-            Some(dot) => self.lookup_dot(dot),
-            None => self.restore_order(arrived),
+            Fused::Nothing => self.restore_order(arrived),
+            Fused::Dot(dot) => self.lookup_dot(dot),
+            Fused::InPlace => self.lookup_in_place(),
         }
         // Ids travel beside the last MLP.
         let is_mlp = |block: &&Block| matches!(block.layers, Layers::Mlp(_));
@@ -36,7 +38,7 @@ impl Build<'_> {
             if block.name == beside {
                 self.ids_ahead();
             }
-            if self.fused != Some(block.name) {
+            if self.fused != Fused::Dot(block.name) {
                 self.forward(block);
             }
         }
@@ -52,12 +54,14 @@ impl Build<'_> {
         self.read_back();
         for block in network.after_vectors().rev() {
             match self.fused {
-                Some(dot) if dot == block.name => self.dot_update(dot),
+                Fused::Dot(dot) if dot == block.name => self.dot_update(dot),
                 _ => self.backward(block),
             }
         }
-        if self.fused.is_none() {
-            self.split_gradients(laid_out);
+        match self.fused {
+            Fused::Nothing => self.split_gradients(laid_out),
+            Fused::Dot(_) => {}
+            Fused::InPlace => self.update_in_place(),
         }
     }
 
@@ -68,20 +72,33 @@ impl Build<'_> {
 
     /// All vectors of a sample in the order in which blocks see them, behind the output of the leading block.
     fn restore_order(&mut self, arrived: &[Slot]) {
-        let network = self.deployment.model.network();
         let mut reads = arrived.to_vec();
-        reads.extend(network.leading().map(|block| Slot::Output(block.name)));
+        reads.extend(self.leading_output());
         self.compute(Operation::RestoreOrder, &reads, &[Slot::Features]);
     }
 
     /// The gradients of all vectors, laid out for the way back, and that of the leading block's output.
     fn split_gradients(&mut self, laid_out: &[Slot]) {
-        let network = self.deployment.model.network();
         let mut writes = laid_out.to_vec();
-        writes.extend(network.leading().map(|block| Slot::Gradient(block.name)));
-        let readers = network.readers(BlockSource::Features);
-        let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();
+        writes.extend(self.leading_gradient());
+        let reads = self.features_gradients();
         self.compute(Operation::SplitGradients, &reads, &writes);
+    }
+
+    /// Output of the leading block, if there is one.
+    pub(super) fn leading_output(&self) -> Option<Slot> {
+        self.deployment.model.network().leading().map(|block| Slot::Output(block.name))
+    }
+
+    /// Gradient of the leading block's output, if there is one.
+    pub(super) fn leading_gradient(&self) -> Option<Slot> {
+        self.deployment.model.network().leading().map(|block| Slot::Gradient(block.name))
+    }
+
+    /// Gradients of the blocks that read the vectors, which together left that of the vectors.
+    pub(super) fn features_gradients(&self) -> Vec<Slot> {
+        let readers = self.deployment.model.network().readers(BlockSource::Features);
+        readers.map(|block| Slot::Gradient(block.name)).collect()
     }
 
     fn forward(&mut self, block: &Block) {

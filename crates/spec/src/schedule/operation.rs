@@ -38,6 +38,9 @@ pub enum Operation {
     /// Look up and pool vectors, and multiply the vectors of a sample with each other: the lookup and the forward pass of a block of
     /// dot products as one, where no vector leaves its rank.
     LookupDot(BlockName),
+    /// Look up and pool vectors where the network reads them, beside the dense one: the lookup and the order of the interaction as
+    /// one, where no vector leaves its rank.
+    LookupInPlace,
     /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order.
     PermutePeers,
     /// Bring pooled vectors from the order of ranks into the order that the first level of a hierarchical all-to-all sends
@@ -77,6 +80,9 @@ pub enum Operation {
     UpdateTables,
     /// Backward pass of a block of dot products and of the lookup, fused with the tables' optimizer, where no vector leaves its rank.
     DotUpdate(BlockName),
+    /// Backward pass of the lookup fused with the tables' optimizer, by gradients that are read where the network left them; that of
+    /// the dense vector is taken out of them.
+    UpdateInPlace,
     /// Find the rows of data-parallel tables that ids touch.
     FindRows,
     /// Backward pass of the lookup in data-parallel tables: sum the gradients of samples by row, and lay the sums out.
@@ -154,7 +160,9 @@ impl Operation {
             Some(value) => of.touching(WORD + value, floats),
             None => of.touching(WORD, floats).touching(1, bytes),
         };
-        let features = 2 * WORD * deployment.model.network().features_width() as u64;
+        let copied = |width: usize| 2 * WORD * width as u64;
+        let features = copied(deployment.model.network().features_width());
+        let dense = copied(deployment.model.network().leading_width());
         let of = |name: &str, class, part| Description::new(name, class, part);
         let exchange = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
         match self {
@@ -171,12 +179,9 @@ impl Operation {
             Self::SortIds => {
                 of("sort ids", Class::SortIds, Part::Input).touching(4 * WORD, Quantity::HeldIds)
             }
-            // Every row is read once per id, every pooled vector written once.
-            Self::Lookup => of("lookup", Class::Lookup, Part::Lookup)
-                .by_ids()
-                .flops(1, Quantity::LookedUpRows)
-                .touching(WORD, Quantity::LookedUpRows)
-                .touching(WORD, Quantity::LookedUpVectors),
+            Self::Lookup => Self::lookup_of("lookup"),
+            // The dense vector is copied beside the others.
+            Self::LookupInPlace => Self::lookup_of("lookup in place").touching(dense, Quantity::Samples),
             Self::LookupDot(block) => Self::lookup_dot_of(*block, deployment),
             Self::DotUpdate(block) => Self::dot_update_of(*block, deployment),
             Self::PermutePeers => of("peer permute", Class::Permute, Part::VectorExchange)
@@ -218,11 +223,10 @@ impl Operation {
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::ReversePermute => of("reverse permute", Class::Permute, Part::GradientExchange)
                 .touching(2 * WORD, Quantity::OwnedVectors),
-            // Every gradient is read once per id, every row read and written once.
-            Self::UpdateTables => of("update tables", Class::UpdateTables, Part::EmbeddingUpdate)
-                .by(Quantity::UpdatedIds)
-                .flops(2, Quantity::HeldRows)
-                .touching(3 * WORD, Quantity::HeldRows),
+            Self::UpdateTables => Self::update_of("update tables"),
+            Self::UpdateInPlace => {
+                Self::update_of("update tables in place").touching(dense, Quantity::Samples)
+            }
             Self::FindRows => {
                 of("find rows", Class::SortIds, Part::Input).touching(2 * WORD, Quantity::HeldIds)
             }
@@ -276,12 +280,31 @@ impl Operation {
     pub fn replaces(&self, model: &Model) -> Vec<Self> {
         match self {
             Self::LookupDot(block) => vec![Self::Lookup, Self::RestoreOrder, Self::Forward(*block)],
+            Self::LookupInPlace => vec![Self::Lookup, Self::RestoreOrder],
+            Self::UpdateInPlace => vec![Self::SplitGradients, Self::UpdateTables],
             Self::DotUpdate(block) => {
                 let layers = 0..model.network().block(*block).layers.count();
                 vec![Self::Backward(*block, layers), Self::SplitGradients, Self::UpdateTables]
             }
             _ => Vec::new(),
         }
+    }
+
+    /// A lookup: every row is read once per id, every pooled vector written once.
+    fn lookup_of(name: &str) -> Description {
+        Description::new(name, Class::Lookup, Part::Lookup)
+            .by_ids()
+            .flops(1, Quantity::LookedUpRows)
+            .touching(WORD, Quantity::LookedUpRows)
+            .touching(WORD, Quantity::LookedUpVectors)
+    }
+
+    /// An update of tables: every gradient is read once per id, every row read and written once.
+    fn update_of(name: &str) -> Description {
+        Description::new(name, Class::UpdateTables, Part::EmbeddingUpdate)
+            .by(Quantity::UpdatedIds)
+            .flops(2, Quantity::HeldRows)
+            .touching(3 * WORD, Quantity::HeldRows)
     }
 
     /// Lookup and dot products: every row is read once per id; the leading vector is read and the products written for every sample.

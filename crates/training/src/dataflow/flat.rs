@@ -14,7 +14,7 @@ use super::tables::{SideBySide, columns};
 use super::vectors::{Vectors, Way};
 use super::{Dataflow, merge, no_phase, reversed};
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Update};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Stored, Table, Update};
 use spec::dataflow::AllToAll;
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
@@ -163,6 +163,43 @@ impl Dataflow for Flat {
         Ok(&self.pair_columns)
     }
 
+    fn lookup_in_place(
+        &self,
+        device: &Device,
+        tables: &[Table],
+        input: &Input,
+        dense: Option<&Buffer<f32>>,
+        (features, stored): (&mut Buffer<f32>, Stored),
+    ) -> Result<(), Error> {
+        let rows = input.rows();
+        self.order.begin(device, rows, dense, (features, stored))?;
+        Ok(device.lookup(Lookup {
+            tables,
+            which: 0..tables.len(),
+            columns: &self.pair_columns,
+            width: self.order.width,
+            index: &input.index,
+            samples: 0..rows,
+            values: &input.ids.recv,
+            weights: input.weights(),
+            out: features,
+        })?)
+    }
+
+    fn update_in_place(
+        &self,
+        device: &Device,
+        tables: &mut [Table],
+        input: &Input,
+        update: Update,
+        (dfeatures, ddense): (&Buffer<f32>, Option<&mut Buffer<f32>>),
+    ) -> Result<(), Error> {
+        self.order.take_dense(device, input.rows(), dfeatures, ddense)?;
+        let (columns, width) = (&self.pair_columns[..], self.order.width);
+        let all = SideBySide { tables: 0..tables.len(), columns, width };
+        all.update(device, tables, update, input, dfeatures)
+    }
+
     fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {
         match carries {
             Carries::Vectors(leg) => Ok(self.leg(leg)?.last()),
@@ -216,7 +253,7 @@ impl Dataflow for Flat {
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
         let rows = input.rows();
-        self.order.begin(device, rows, dense, features)?;
+        self.order.begin(device, rows, dense, (features, Stored::Plain))?;
         let to_width = self.order.width;
         let mut at = 0;
         for ((copies, sums), (from_width, _)) in self.arriving.iter().zip(&self.adding).zip(&self.widths) {

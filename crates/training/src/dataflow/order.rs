@@ -1,7 +1,7 @@
 //! The order in which the interaction sees the vectors of a sample: the dense one first, then what a dataflow brings.
 
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut};
+use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut, Stored};
 use spec::model::{Block, Model};
 
 /// Columns of a sample, and the dense vector's place among them.
@@ -20,15 +20,15 @@ impl Order {
         Self { width: network.features_width(), dense: network.leading().map(copy) }
     }
 
-    /// Makes room for all vectors of `rows` samples, and puts the dense ones in their place.
+    /// Makes room for all vectors of `rows` samples, stored so, and puts the dense ones in their place.
     pub fn begin(
         &self,
         device: &Device,
         rows: usize,
         dense: Option<&Buffer<f32>>,
-        features: &mut Buffer<f32>,
+        (features, stored): (&mut Buffer<f32>, Stored),
     ) -> Result<(), Error> {
-        features.resize(rows * self.width)?;
+        features.resize_rows(stored, rows, self.width)?;
         if let (Some(copy), Some(dense)) = (self.dense, dense) {
             device.copy_columns(
                 rows,

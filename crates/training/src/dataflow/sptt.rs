@@ -22,7 +22,7 @@ use super::vectors::{Vectors, Way};
 use super::{Dataflow, no_phase};
 use crate::Error;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Update};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Stored, Table, Update};
 use routes::{HeldTables, SpttRoutes, TransposeCopies};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
@@ -275,7 +275,7 @@ impl Dataflow for Sptt {
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
         let rows = input.rows();
-        self.routes.order.begin(device, rows, dense, features)?;
+        self.routes.order.begin(device, rows, dense, (features, Stored::Plain))?;
         let to_width = self.routes.order.width;
         let mut at = 0;
         for (width, copies) in &self.routes.arriving {

@@ -218,6 +218,19 @@ impl Network {
         (self.leading.map(|i| self.nodes[i].output()), &mut self.features)
     }
 
+    /// How [`features`](Self::features) are stored where vectors are looked up in place: as their only reader keeps them, if those are
+    /// cross layers. `device` gives the device that a block computes on.
+    pub fn features_stored(&self, device: impl Fn(BlockName) -> Device) -> Stored {
+        let reads = |node: &&Node| node.inputs.parts.iter().any(|part| part.from == From::Features);
+        let mut readers = self.nodes.iter().filter(reads);
+        match (readers.next(), readers.next()) {
+            (Some(Node { name, layers: Layers::Cross(_), inputs, .. }), None) if inputs.whole.is_some() => {
+                device(*name).keeps(inputs.width)
+            }
+            _ => Stored::Plain,
+        }
+    }
+
     /// Gradient of [`features`](Self::features), and the buffer for that of the leading block's output.
     pub fn features_and_leading_gradient(&mut self) -> (&Buffer<f32>, Option<&mut Buffer<f32>>) {
         let leading = self.leading.map(|i| self.nodes[i].output_and_gradient().1);

@@ -24,6 +24,7 @@ use crate::step::rank_state::RankState;
 use collectives::Label;
 use data::Split;
 use spec::affinity::Affinity;
+use spec::fuse::Fuse;
 use spec::model::AlignedVectors;
 use spec::run::{Batches, Run, RunError};
 use spec::schedule::Task;
@@ -122,6 +123,8 @@ pub fn affinity(
     observe: &(dyn Fn(u64) + Sync),
 ) -> Result<Affinity, Error> {
     let AffinityRequest { split, cosines, limit } = request;
+    // Phases that are fused with the lookup need not write vectors out, nor as floats.
+    let run = &Run { fuse: Fuse::Never, ..run.clone() };
     if run.model.has_tower_modules() {
         return Err(Error::AffinityOfTowers);
     }

@@ -259,6 +259,17 @@ impl RankState {
                     update,
                 })?)
             }
+            Operation::LookupInPlace => {
+                let computing = |block| device.in_precision(self.precision.of(block));
+                let stored = network.features_stored(computing);
+                let (dense, features) = network.leading_and_features();
+                dataflow.lookup_in_place(device, tables, input, dense, (features, stored))
+            }
+            Operation::UpdateInPlace => {
+                let update = table_update(self.table_optimizer, &self.regularisation, self.steps);
+                let gradients = network.features_and_leading_gradient();
+                dataflow.update_in_place(device, tables, input, update, gradients)
+            }
             Operation::PermutePeers => dataflow.permute_peers(device, input),
             Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.

@@ -113,8 +113,8 @@ fn phases_have_the_limit_that_binds_them() {
     for (name, limit, group) in [
         ("bottom forward", products, Group::Products),
         ("top forward", products, Group::Products),
-        ("lookup", Limit::Gather, Group::Embeddings),
-        ("update tables", Limit::Update, Group::Embeddings),
+        ("lookup in place", Limit::Gather, Group::Embeddings),
+        ("update tables in place", Limit::Update, Group::Embeddings),
         ("sort ids", Limit::Stream, Group::Embeddings),
         ("interaction forward", Limit::Stream, Group::Rest),
         ("update bucket 0", Limit::Stream, Group::Rest),
@@ -126,7 +126,7 @@ fn phases_have_the_limit_that_binds_them() {
     // 13 × 512 and 256 × 128 are narrow, 512 × 256 is wide.
     let wide = 131_072.0 / (131_072.0 + 6_656.0 + 32_768.0);
     assert!((of("bottom forward").wide_share.unwrap() - wide).abs() < 1e-12);
-    assert!(of("top forward").wide_share.unwrap() > 0.99 && of("lookup").wide_share.is_none());
+    assert!(of("top forward").wide_share.unwrap() > 0.99 && of("lookup in place").wide_share.is_none());
     let (_, dcn) = roofline("--preset mlperf --rows-cap 100 --model dcn");
     let cross = dcn.phases.iter().find(|phase| phase.name == "interaction forward").unwrap();
     assert_eq!((cross.limit, cross.group, cross.wide_share), (products, Group::Products, Some(1.0)));

@@ -140,11 +140,11 @@ struct Columns {
     unsigned from, to, before;
 };
 
-// Copies or adds blocks of columns that do not overlap in the destination. Elements are of type T: widths, offsets and columns count
-// them. A thread has one column, which it finds once, and takes every so many rows.
-template <class T, class Work>
+// Copies or adds blocks of columns that do not overlap in the destination. Elements are of type F, and become such of type T: widths,
+// offsets and columns count them. A thread has one column, which it finds once, and takes every so many rows.
+template <class F, class T, class Work>
 __device__ __forceinline__ void each_column(u64 rows, const Columns *copies, unsigned count, unsigned total, unsigned lanes,
-                                            const T *from, unsigned from_width, T *to, unsigned to_width, Work work) {
+                                            const F *from, unsigned from_width, T *to, unsigned to_width, Work work) {
     unsigned column = blockIdx.x * lanes + threadIdx.x % lanes;
     if (column >= total) return;
     unsigned low = 0, high = count;
@@ -172,6 +172,16 @@ extern "C" __global__ void copy_columns(COLUMNS) {
 extern "C" __global__ void copy_columns_by_four(COLUMNS) {
     each_column(rows, copies, count, total, lanes, (const float4 *)from, from_width, (float4 *)to, to_width,
                 [](float4 &t, float4 f) { t = f; });
+}
+
+// Copies into rows of bf16.
+extern "C" __global__ void copy_columns_to_bf16(COLUMNS) {
+    each_column(rows, copies, count, total, lanes, from, from_width, (u16 *)to, to_width, [](u16 &t, float f) { put(&t, f); });
+}
+
+extern "C" __global__ void copy_columns_to_bf16_by_four(COLUMNS) {
+    each_column(rows, copies, count, total, lanes, (const float4 *)from, from_width, (uint2 *)to, to_width,
+                [](uint2 &t, float4 f) { t = make_uint2(bf16_pair(f.x, f.y), bf16_pair(f.z, f.w)); });
 }
 
 extern "C" __global__ void add_columns(COLUMNS) {

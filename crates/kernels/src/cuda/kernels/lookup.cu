@@ -3,10 +3,23 @@
 // Bags of one group at a time: their rows are on their way together.
 #define BAGS 4
 
-// Block (x, y) has bags of table y. Ids that are no row add nothing.
-extern "C" __global__ void __launch_bounds__(256) lookup(
+// Up to four floats as bf16; `whole` where there are four, aligned to 8 bytes.
+__device__ __forceinline__ void store4(u16 *to, float4 v, u32 n, bool whole) {
+    if (whole) {
+        *(uint2 *)to = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w));
+        return;
+    }
+    put(to, v.x);
+    if (n > 1) put(to + 1, v.y);
+    if (n > 2) put(to + 2, v.z);
+    if (n > 3) put(to + 3, v.w);
+}
+
+// Block (x, y) has bags of table y. Ids that are no row add nothing. Rows of `out` are `stride` elements of type T apart.
+template <class T>
+__device__ __forceinline__ void pool(
     const TableCall *tables, const u32 *starts, const u32 *lengths, u64 index_samples, u64 first_sample, u64 samples,
-    const u32 *values, u64 value_count, const float *weights, float *out, u64 width, u64 *faults) {
+    const u32 *values, u64 value_count, const float *weights, T *out, u64 stride, u64 *faults) {
     const TableCall table = tables[blockIdx.y];
     u32 lane = threadIdx.x & (table.lanes - 1);
     u64 first = ((u64)blockIdx.x * (256 / table.lanes) + threadIdx.x / table.lanes) * BAGS;
@@ -23,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) lookup(
         }
         longest = max(longest, length[k]);
     }
-    bool whole = table.dim % 4 == 0, out_whole = whole && (width | table.column) % 4 == 0;
+    bool whole = table.dim % 4 == 0, out_whole = whole && (stride | table.column) % 4 == 0;
     for (u32 e = lane * 4; e < table.dim; e += table.lanes * 4) {
         u32 n = min(4u, table.dim - e);
         float4 sum[BAGS];
@@ -56,7 +69,16 @@ extern "C" __global__ void __launch_bounds__(256) lookup(
                 float by = (float)length[k];
                 sum[k] = make_float4(__fdiv_rn(sum[k].x, by), __fdiv_rn(sum[k].y, by), __fdiv_rn(sum[k].z, by), __fdiv_rn(sum[k].w, by));
             }
-            store4(out + (first + k) * width + table.column + e, sum[k], n, out_whole);
+            store4(out + (first + k) * stride + table.column + e, sum[k], n, out_whole);
         }
     }
 }
+
+#define LOOKUP(name, T)                                                                                                             \
+    extern "C" __global__ void __launch_bounds__(256) name(                                                                         \
+        const TableCall *tables, const u32 *starts, const u32 *lengths, u64 index_samples, u64 first_sample, u64 samples,           \
+        const u32 *values, u64 value_count, const float *weights, T *out, u64 stride, u64 *faults) {                                \
+        pool(tables, starts, lengths, index_samples, first_sample, samples, values, value_count, weights, out, stride, faults);     \
+    }
+LOOKUP(lookup, float)
+LOOKUP(lookup_to_bf16, u16)

@@ -13,7 +13,7 @@ fn record(precision: &str, ms: f64, top: f64, rest: f64) -> Value {
             "products": { precision: peak(2e11) }, "gather": peak(1e10), "update": peak(1.1e10), "stream": peak(2e10),
         },
         "phases": [
-            phase("lookup", "gather", 0.85, None),
+            phase("lookup in place", "gather", 0.85, None),
             phase("bottom forward", "products", 0.2, Some(0.77)),
             phase("top forward", "products", top, Some(0.99)),
             phase("top backward", "products", 0.9, Some(0.99)),

@@ -95,7 +95,7 @@ impl<'a> Shape<'a> {
         let phases = run.schedule(Task::Evaluate).phases().len()
             + if purpose.trains { schedule.phases().len() } else { 0 };
         let rounding = Rounding { grown, exact: |bytes| resident(bytes as u64, false) as f64 };
-        let buffers = Buffers::new(schedule.deployment(), run.batch, purpose.trains, rounding);
+        let buffers = Buffers::of_schedule(schedule, run.batch, purpose.trains, rounding);
         Self { run, threads, purpose, schedule, phases: phases as f64, buffers, sample: Sample::new(run) }
     }
 
