@@ -292,15 +292,16 @@ fn time_steps(
         let own = share((positions.end - positions.start) as usize, ranks, me);
         positions.start + own.start as u64..positions.start + own.end as u64
     };
-    read_ahead(&mut rank, run, queued, (0..effort.warm_up).map(own))?;
+    let rounds = if queued { ROUNDS } else { 1 };
+    // One reader for all rounds: its memory is new at first.
+    let portions = (0..effort.warm_up).chain((0..rounds).flat_map(move |_| 0..effort.steps)).map(own);
+    read_ahead(&mut rank, run, queued, portions)?;
     execution
         .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     device.synchronise()?;
     execution.reset_times();
-    let rounds = if queued { ROUNDS } else { 1 };
     let mut times = Vec::with_capacity((rounds * effort.steps) as usize);
     for _ in 0..rounds {
-        read_ahead(&mut rank, run, queued, (0..effort.steps).map(own))?;
         let began = Instant::now();
         let mut last = began;
         execution.run(&mut rank, &communicators, effort.steps, batch_of, |_, _| {

@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Options of a card.
 #[derive(Clone, Debug)]
@@ -37,6 +38,9 @@ pub(crate) fn default_cache() -> Option<PathBuf> {
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("campanile")))
         .or_else(|| named("HOME").map(|home| home.join(".cache/campanile")))
 }
+
+/// The longest time that other ranks take for a graph.
+const CAPTURED: Duration = Duration::from_secs(10);
 
 /// One card of this process. Clones share it.
 #[derive(Clone)]
@@ -164,10 +168,22 @@ impl Gpu {
         self.0.bind()
     }
 
-    /// Waits for all work on the card.
+    /// Waits for all work on the card. While another rank of the process has a graph made of its work, the driver refuses to wait;
+    /// that takes milliseconds.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
         self.bind()?;
-        result::ctx::synchronize().map_err(|error| failed("cuCtxSynchronize", error))
+        let asked = Instant::now();
+        loop {
+            match result::ctx::synchronize() {
+                Err(error)
+                    if error.0 == sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                        && asked.elapsed() < CAPTURED =>
+                {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                other => return other.map_err(|error| failed("cuCtxSynchronize", error)),
+            }
+        }
     }
 
     pub(crate) fn multiprocessors(&self) -> u32 {

@@ -16,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most graphs that are kept. Buffers that change places give as many lists as there are places.
 const GRAPHS: usize = 8;
+/// Captures that may fail before no more is tried.
+const SPOILED: usize = 16;
 /// Lists that are remembered by their fingerprint, to see that one repeats.
 const SEEN: usize = 16;
 
@@ -33,8 +35,9 @@ struct State {
     graphs: Vec<Kept>,
     /// All queues of the rank; the first gets the graphs.
     queues: Vec<Queue>,
-    /// Whether a list could not be captured: then none is tried again, since every one of them would cost time.
-    refused: bool,
+    /// Lists that could not be captured. Another rank that waits for the card in this moment spoils a capture; after many there is
+    /// another reason, and no more is tried.
+    spoiled: usize,
     /// Whether the last work was a graph, which only the first queue knows of.
     behind_graph: bool,
     /// A point for each queue, with the card that they are of.
@@ -167,11 +170,11 @@ impl State {
             self.graphs.push(kept);
             return true;
         }
-        if self.refused || !self.seen.contains(&fingerprint) {
+        if self.spoiled == SPOILED || !self.seen.contains(&fingerprint) {
             return false;
         }
         let Ok(graph) = Graph::of(gpu, &self.queues, &self.list) else {
-            self.refused = true;
+            self.spoiled += 1;
             return false;
         };
         if self.graphs.len() == GRAPHS {
