@@ -104,8 +104,10 @@ impl Upload {
     }
 }
 
-/// The most bytes that a thread copies at a time. The memory of a core alone is slower than a batch should take.
-const AT_A_TIME: usize = 1 << 18;
+/// The most bytes that a thread copies at a time.
+const AT_A_TIME: usize = 1 << 20;
+/// Bytes from which on several threads copy: less is copied before they are awake.
+const LONG: usize = 1 << 22;
 
 /// Copies `pieces` one behind the other to `to`, by several threads where they are long.
 fn collect<'a, T: Element>(mut to: &mut [u8], pieces: impl Iterator<Item = &'a [T]>) {
@@ -116,7 +118,7 @@ fn collect<'a, T: Element>(mut to: &mut [u8], pieces: impl Iterator<Item = &'a [
         to = rest;
     }
     let copy = |(to, from): (&mut [u8], &[u8])| to.copy_from_slice(from);
-    match copies.iter().map(|(to, _)| to.len()).sum::<usize>() > AT_A_TIME {
+    match copies.iter().map(|(to, _)| to.len()).sum::<usize>() >= LONG {
         true => copies.into_par_iter().for_each(copy),
         false => copies.into_iter().for_each(copy),
     }

@@ -3,6 +3,7 @@
 use super::blas::Blas;
 use super::compile::{Source, sources};
 use super::library::{GpuReport, Library};
+use super::work::Queue;
 use crate::KernelError;
 use cudarc::driver::{result, sys};
 use std::collections::HashMap;
@@ -10,7 +11,6 @@ use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Options of a card.
 #[derive(Clone, Debug)]
@@ -39,9 +39,6 @@ pub(crate) fn default_cache() -> Option<PathBuf> {
         .or_else(|| named("HOME").map(|home| home.join(".cache/campanile")))
 }
 
-/// The longest time that other ranks take for a graph.
-const CAPTURED: Duration = Duration::from_secs(10);
-
 /// One card of this process. Clones share it.
 #[derive(Clone)]
 pub struct Gpu(Arc<Card>);
@@ -60,6 +57,7 @@ struct Card {
     /// Products; gone before the context is.
     blas: Option<Blas>,
     functions: Mutex<HashMap<&'static str, Function>>,
+    queues: Mutex<Vec<Queue>>,
 }
 
 /// A kernel that can be launched.
@@ -117,6 +115,7 @@ impl Gpu {
             modules: Vec::new(),
             blas: None,
             functions: Mutex::default(),
+            queues: Mutex::default(),
         };
         card.bind()?;
         let (architecture, cache) =
@@ -168,22 +167,23 @@ impl Gpu {
         self.0.bind()
     }
 
-    /// Waits for all work on the card. While another rank of the process has a graph made of its work, the driver refuses to wait;
-    /// that takes milliseconds.
+    /// Waits for all work of the card's ranks. Queue by queue: the driver refuses to wait for the context as a whole while a graph is
+    /// made of the work of one of its queues, even another's, and spoils the graph.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
         self.bind()?;
-        let asked = Instant::now();
-        loop {
-            match result::ctx::synchronize() {
-                Err(error)
-                    if error.0 == sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                        && asked.elapsed() < CAPTURED =>
-                {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-                other => return other.map_err(|error| failed("cuCtxSynchronize", error)),
-            }
-        }
+        // No rank ends a queue meanwhile.
+        let queues = self.queues();
+        // The first is the queue of copies and fills that the host waits for.
+        std::iter::once(Queue(0)).chain(queues.iter().copied()).try_for_each(|queue| {
+            // SAFETY: ranks take their streams off the list before they end them.
+            unsafe { result::stream::synchronize(queue.raw()) }
+                .map_err(|error| failed("cuStreamSynchronize", error))
+        })
+    }
+
+    /// Queues of all ranks that use the card.
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Vec<Queue>> {
+        self.0.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn multiprocessors(&self) -> u32 {

@@ -32,8 +32,13 @@ impl Graph {
         let captured = capture(gpu, queues, list, &mut points);
         // SAFETY: the stream is capturing.
         let ended = unsafe { result::stream::end_capture(origin.raw()) };
+        let graph = ended.map_err(|error| failed("cuStreamEndCapture", error));
+        if let (Err(_), Ok(half)) = (&captured, &graph) {
+            // SAFETY: nothing else has the graph.
+            let _ = unsafe { result::graph::destroy(*half) };
+        }
         captured?;
-        let graph = ended.map_err(|error| failed("cuStreamEndCapture", error))?;
+        let graph = graph?;
         // SAFETY: the graph was just made, and is not needed once it is instantiated.
         let executable = unsafe {
             let made = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));

@@ -35,8 +35,8 @@ struct State {
     graphs: Vec<Kept>,
     /// All queues of the rank; the first gets the graphs.
     queues: Vec<Queue>,
-    /// Lists that could not be captured. Another rank that waits for the card in this moment spoils a capture; after many there is
-    /// another reason, and no more is tried.
+    /// Lists that could not be captured. Another program part that waits for the context in this moment spoils a capture; after many
+    /// there is another reason, and no more is tried.
     spoiled: usize,
     /// Whether the last work was a graph, which only the first queue knows of.
     behind_graph: bool,

@@ -24,6 +24,7 @@ impl Stream {
         place.gpu.bind()?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|error| failed("cuStreamCreate", error))?;
+        place.gpu.queues().push(Queue::of(raw));
         Ok(Self { place: place.clone(), raw })
     }
 
@@ -66,7 +67,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.place.gpu.synchronise().is_ok() {
+        let empty = self.place.gpu.synchronise();
+        let queue = self.queue();
+        self.place.gpu.queues().retain(|&other| other != queue);
+        if empty.is_ok() {
             // SAFETY: the stream is empty and not used any more.
             let _ = unsafe { result::stream::destroy(self.raw) };
         }
