@@ -168,7 +168,8 @@ impl Gpu {
     }
 
     /// Waits for all work of the card's ranks. Queue by queue: the driver refuses to wait for the context as a whole while a graph is
-    /// made of the work of one of its queues, even another's, and spoils the graph.
+    /// made of the work of any of its queues, and spoils the graph. Nor may a queue be waited for that is captured: who captures holds
+    /// the list of queues.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
         self.bind()?;
         // No rank ends a queue meanwhile.

@@ -35,8 +35,8 @@ struct State {
     graphs: Vec<Kept>,
     /// All queues of the rank; the first gets the graphs.
     queues: Vec<Queue>,
-    /// Lists that could not be captured. Another program part that waits for the context in this moment spoils a capture; after many
-    /// there is another reason, and no more is tried.
+    /// Lists that could not be captured: another part of the program that waits for the context in this moment spoils a capture. After
+    /// many there is another reason, and no more is tried.
     spoiled: usize,
     /// Whether the last work was a graph, which only the first queue knows of.
     behind_graph: bool,
@@ -173,7 +173,12 @@ impl State {
         if self.spoiled == SPOILED || !self.seen.contains(&fingerprint) {
             return false;
         }
-        let Ok(graph) = Graph::of(gpu, &self.queues, &self.list) else {
+        let made = {
+            // Whoever waits for the card waits until its queues are captured.
+            let _others = gpu.queues();
+            Graph::of(gpu, &self.queues, &self.list)
+        };
+        let Ok(graph) = made else {
             self.spoiled += 1;
             return false;
         };
