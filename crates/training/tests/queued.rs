@@ -100,3 +100,55 @@ fn encoded() {
         check(config, wire);
     }
 }
+
+/// Losses, weights and counts after 40 steps of one rank whose batches are all of one size.
+fn after_steps(run: &Run, traced: bool) -> (Vec<f64>, Vec<f32>, Counts) {
+    let log = Epoch::of(run);
+    let ranks = collectives::launch(
+        run.topology(),
+        &Default::default(),
+        |_| device(),
+        |world| {
+            let schedule = run.schedule(Task::Train);
+            let device = world.device().clone();
+            let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), log.source())?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
+            let mut execution = Execution::new(schedule);
+            if traced {
+                execution = execution.traced(1);
+            }
+            let mut losses = Vec::new();
+            let after = |rank: &mut RankState, _| {
+                losses.append(&mut rank.losses);
+                Ok(ControlFlow::Continue(()))
+            };
+            execution.run(&mut rank, &communicators, 40, |step| run.batches().at(step), after)?;
+            losses.append(&mut rank.losses);
+            let weights = rank.parameters.buckets[0].weights.to_vec()?;
+            Ok::<_, training::Error>((losses, weights, device.counts()))
+        },
+    );
+    ranks.unwrap_or_else(|e| panic!("{e}")).swap_remove(0)
+}
+
+/// Traced steps are queued one by one: with the same bits.
+#[test]
+fn steps_that_repeat_are_replayed() {
+    if !gpu::is_there() {
+        println!("SKIPPED: steps_that_repeat_are_replayed: CAMPANILE_TEST_DEVICE names no GPU");
+        return;
+    }
+    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
+        let mut config = config(kind, false, 1, 1);
+        config.train.batch = Some(48);
+        let samples = 40 * 48;
+        config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+        let run = planning::check(&config).unwrap();
+        let ((losses, weights, counts), (expected, expected_weights, one_by_one)) =
+            (after_steps(&run, false), after_steps(&run, true));
+        assert_eq!(losses.len(), 40, "{kind:?}");
+        assert_eq!((losses, weights), (expected, expected_weights), "{kind:?}");
+        assert!(counts.replays > 20, "{kind:?}: {} of 40 steps were replayed", counts.replays);
+        assert_eq!(one_by_one.replays, 0, "{kind:?}");
+    }
+}
