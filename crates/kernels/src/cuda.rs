@@ -94,6 +94,12 @@ struct Rank {
     products: Mutex<Products>,
 }
 
+impl Drop for Rank {
+    fn drop(&mut self) {
+        self.place.of_rank.replay.close();
+    }
+}
+
 impl Cuda {
     /// A rank's use of `gpu`, computing products in `precision`.
     pub(crate) fn new(gpu: &Gpu, precision: Precision) -> Result<Self, KernelError> {

@@ -236,11 +236,6 @@ impl Download {
         Device::Cuda(card.cuda.clone()).record(&card.done)
     }
 
-    /// Whether [`Download::end`] was called and [`Download::wait`] was not.
-    pub fn under_way(&self) -> bool {
-        self.under_way
-    }
-
     /// Waits until everything has arrived. Fails with the first fault that an operation met before.
     pub fn wait(&mut self) -> Result<(), KernelError> {
         if !std::mem::take(&mut self.under_way) {

@@ -100,7 +100,7 @@ impl Arrays {
         ring.used += needed;
         ring.host.as_mut_slice()[at..at + bytes.len()].copy_from_slice(bytes);
         let to = ring.card.address().plus(at);
-        // SAFETY of the address: the ring has `at + needed` bytes.
+        // The ring has `at + needed` bytes.
         streams[queue].copy(to.0, ring.host.address().wrapping_add(at) as u64, bytes.len())?;
         Ok(to)
     }

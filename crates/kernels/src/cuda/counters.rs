@@ -13,6 +13,8 @@ pub struct Counts {
     pub launches: u64,
     /// Lists of them that the device was given as one graph.
     pub replays: u64,
+    /// Lists that could not be made a graph.
+    pub spoiled: u64,
 }
 
 /// Counters of one rank's device.
@@ -22,6 +24,7 @@ pub(crate) struct Counters {
     synchronisations: AtomicU64,
     launches: AtomicU64,
     replays: AtomicU64,
+    spoiled: AtomicU64,
 }
 
 impl Counters {
@@ -41,12 +44,17 @@ impl Counters {
         self.replays.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn spoiled(&self) {
+        self.spoiled.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> Counts {
         Counts {
             allocations: self.allocations.load(Ordering::Relaxed),
             synchronisations: self.synchronisations.load(Ordering::Relaxed),
             launches: self.launches.load(Ordering::Relaxed),
             replays: self.replays.load(Ordering::Relaxed),
+            spoiled: self.spoiled.load(Ordering::Relaxed),
         }
     }
 }

@@ -167,9 +167,8 @@ impl Gpu {
         self.0.bind()
     }
 
-    /// Waits for all work of the card's ranks. Queue by queue: the driver refuses to wait for the context as a whole while a graph is
-    /// made of the work of any of its queues, and spoils the graph. Nor may a queue be waited for that is captured: who captures holds
-    /// the list of queues.
+    /// Waits for all work of the card's ranks, queue by queue: the driver refuses to wait for the context while any of its queues is
+    /// captured, and spoils the capture. Whoever captures holds the list of queues, because waiting for a captured queue fails too.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
         self.bind()?;
         // No rank ends a queue meanwhile.
@@ -211,6 +210,7 @@ impl Gpu {
         if let Some(&function) = functions.get(name) {
             return Ok(function);
         }
+        self.bind()?;
         let c_name = CString::new(name).map_err(|_| KernelError::Device(format!("{name}: no kernel")))?;
         let found = self.0.modules.iter().find_map(|&module| {
             // SAFETY: the module is loaded for as long as the card lives.

@@ -69,6 +69,7 @@ impl Drop for Graph {
 /// Puts all work into queues that are captured from the first one on.
 fn capture(gpu: &Gpu, queues: &[Queue], list: &WorkList, points: &mut Points) -> Result<(), KernelError> {
     let (origin, others) = (queues[0], &queues[1..]);
+    // The capture's own points, under names that no event has: 0, and the handles of queues.
     let begin = points.own(Point(0))?;
     record(origin, begin)?;
     others.iter().try_for_each(|&queue| wait(queue, begin))?;
@@ -81,6 +82,8 @@ fn capture(gpu: &Gpu, queues: &[Queue], list: &WorkList, points: &mut Points) ->
                     wait(queue, own)?;
                 }
             }
+            // A library need not expect that another part of the program has spoiled the capture.
+            Work::Product { .. } if !is_captured(origin)? => return Err(spoiled()),
             _ => work.put(gpu, &list.words)?,
         }
     }
@@ -90,6 +93,20 @@ fn capture(gpu: &Gpu, queues: &[Queue], list: &WorkList, points: &mut Points) ->
         wait(origin, end)?;
     }
     Ok(())
+}
+
+/// Whether what goes to a queue is still captured.
+fn is_captured(queue: Queue) -> Result<bool, KernelError> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the stream is alive, and the driver writes the status.
+    unsafe { sys::cuStreamIsCapturing(queue.raw(), &mut status) }
+        .result()
+        .map_err(|error| failed("cuStreamIsCapturing", error))?;
+    Ok(status == sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
+}
+
+fn spoiled() -> KernelError {
+    KernelError::Device("the capture of a step was spoiled by another part of the program".to_owned())
 }
 
 /// Points that stand for those of a list while it is captured.

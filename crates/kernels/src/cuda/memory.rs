@@ -25,7 +25,6 @@ impl Pointer {
 /// Where memory is made and work is queued: a card, and what the rank that asks has there.
 #[derive(Clone)]
 pub(crate) struct Place {
-    // Graphs end before their card does.
     pub(crate) of_rank: Arc<OfRank>,
     pub(crate) gpu: Gpu,
 }

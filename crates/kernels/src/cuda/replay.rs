@@ -35,7 +35,7 @@ struct State {
     graphs: Vec<Kept>,
     /// All queues of the rank; the first gets the graphs.
     queues: Vec<Queue>,
-    /// Lists that could not be captured: another part of the program that waits for the context in this moment spoils a capture. After
+    /// Lists that could not be captured. A library that waits for the whole card meanwhile, on another thread, spoils a capture; after
     /// many there is another reason, and no more is tried.
     spoiled: usize,
     /// Whether the last work was a graph, which only the first queue knows of.
@@ -112,6 +112,11 @@ impl Replay {
         if needed { self.flush(gpu) } else { Ok(()) }
     }
 
+    /// Ends all, before the queues end: memory that lives longer finds nothing to put into them.
+    pub(crate) fn close(&self) {
+        *self.state() = State::default();
+    }
+
     /// Ends the collection without its work.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
@@ -127,7 +132,7 @@ impl Replay {
         }
         gpu.bind()?;
         let fingerprint = state.list.fingerprint();
-        if !may || !state.find(gpu, fingerprint) {
+        if !may || !state.find(gpu, counters, fingerprint) {
             state.remember(fingerprint);
             state.leave_graph(gpu)?;
             state.put_list(gpu)?;
@@ -163,7 +168,7 @@ impl State {
     }
 
     /// Makes the graph of the list the last one, if there is one or the list was seen before.
-    fn find(&mut self, gpu: &Gpu, fingerprint: u64) -> bool {
+    fn find(&mut self, gpu: &Gpu, counters: &Counters, fingerprint: u64) -> bool {
         let known = |kept: &Kept| kept.fingerprint == fingerprint && kept.list == self.list;
         if let Some(at) = self.graphs.iter().position(known) {
             let kept = self.graphs.remove(at);
@@ -180,6 +185,7 @@ impl State {
         };
         let Ok(graph) = made else {
             self.spoiled += 1;
+            counters.spoiled();
             return false;
         };
         if self.graphs.len() == GRAPHS {
@@ -214,12 +220,14 @@ impl State {
 
     /// Lets all queues go on behind the graph, if there was one.
     fn leave_graph(&mut self, gpu: &Gpu) -> Result<(), KernelError> {
-        if !std::mem::take(&mut self.behind_graph) {
+        if !self.behind_graph {
             return Ok(());
         }
         let joints = joints(&mut self.joints, gpu, self.queues.len())?;
         record(self.queues[0], joints[0])?;
-        self.queues[1..].iter().try_for_each(|&queue| wait(queue, joints[0]))
+        self.queues[1..].iter().try_for_each(|&queue| wait(queue, joints[0]))?;
+        self.behind_graph = false;
+        Ok(())
     }
 }
 

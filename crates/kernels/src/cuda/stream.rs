@@ -109,7 +109,7 @@ impl CardEvent {
         Point::of(self.raw)
     }
 
-    /// The event is past once all work so far of `stream` is done.
+    /// The event is past once all work so far of `stream` is done. Both are of one rank.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), KernelError> {
         let (queue, point, for_host) = (stream.queue(), self.point(), self.for_host);
         self.place.put(Work::Record { queue, point, for_host })
@@ -150,7 +150,8 @@ impl CardEvent {
 
 impl Drop for CardEvent {
     fn drop(&mut self) {
-        if self.place.gpu.bind().is_ok() {
+        // A list that was only collected would name an event that is gone.
+        if self.flush().is_ok() {
             // SAFETY: the driver keeps what is needed of an event that a queue still waits for.
             let _ = unsafe { result::event::destroy(self.raw) };
         }

@@ -10,7 +10,7 @@ use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
-use crate::step::queues::{Issue, Queues, StepsRead};
+use crate::step::queues::{Issue, Queues};
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::Label;
@@ -31,8 +31,6 @@ pub struct Execution {
     pacing: Pacing,
     recorder: Option<Recorder>,
     queues: Queues,
-    /// Steps whose times were read from the queues since they were forgotten.
-    read: StepsRead,
     /// Whether the next step is queued piece by piece, for its times.
     time_next: bool,
 }
@@ -60,7 +58,6 @@ impl Execution {
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
-        let (read, time_next) = (StepsRead::default(), true);
         Self {
             schedule,
             labels,
@@ -70,8 +67,7 @@ impl Execution {
             pacing,
             recorder,
             queues,
-            read,
-            time_next,
+            time_next: true,
         }
     }
 
@@ -114,15 +110,13 @@ impl Execution {
 
     /// Time of each phase so far. Where the device replayed most steps, those that it did not replay stand for them.
     pub fn times(&self) -> Vec<PhaseTime> {
-        let StepsRead { steps, timed } = self.read;
-        let share = if timed == 0 { 1.0 } else { steps as f64 / timed as f64 };
-        self.times.iter().map(|time| time.of_steps(share)).collect()
+        self.times.iter().map(|time| time.of_all_steps()).collect()
     }
 
     /// Forgets the time of every phase.
     pub fn reset_times(&mut self) {
         self.times.fill(PhaseTime::default());
-        (self.read, self.time_next) = (StepsRead::default(), true);
+        self.time_next = true;
     }
 
     /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
@@ -214,11 +208,11 @@ impl Execution {
             // Outstanding collectives take their next step.
             communicators.world().progress()?;
         }
-        if let Some(collected) = collected
-            && collected.submit(!self.is_timed(step))?
-        {
-            self.queues.replayed(step);
-        }
+        let replayed = match collected {
+            Some(collected) => collected.submit(!self.is_timed(step))?,
+            None => false,
+        };
+        self.queues.submitted(replayed);
         if prologue {
             return Ok(());
         }
@@ -269,9 +263,7 @@ impl Execution {
     /// Adds what phases took in all steps before `end`, on a device whose operations are queued.
     fn read_times(&mut self, end: u64) -> Result<(), Error> {
         let Self { schedule, times, recorder, queues, .. } = self;
-        let read = queues.read(end, schedule.phases(), times, recorder.as_mut())?;
-        (self.read.steps, self.read.timed) = (self.read.steps + read.steps, self.read.timed + read.timed);
-        Ok(())
+        queues.read(end, schedule.phases(), times, recorder.as_mut())
     }
 
     fn record(&mut self, row: TraceRow, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {

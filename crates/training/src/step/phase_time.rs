@@ -13,13 +13,19 @@ pub struct PhaseTime {
     pub communication: Duration,
     /// Waiting for a collective with nothing else to do.
     pub exposed: Duration,
+    /// Steps in which the phase ran on a device with queues, and those of them that were timed.
+    pub(super) steps: u64,
+    pub(super) timed: u64,
 }
 
 impl PhaseTime {
-    /// The time as it would be in `share` times as many steps; the host's own time is known of every step.
-    pub(super) fn of_steps(self, share: f64) -> Self {
-        let of = |time: Duration| time.mul_f64(share);
-        let Self { busy, cpu, communication, exposed } = self;
-        Self { busy: of(busy), cpu, communication: of(communication), exposed: of(exposed) }
+    /// The time in all steps, for which those that were timed stand; the host's own time is known of every step.
+    pub(super) fn of_all_steps(self) -> Self {
+        if self.timed == 0 {
+            return self;
+        }
+        let of = |time: Duration| time.mul_f64(self.steps as f64 / self.timed as f64);
+        let (busy, communication, exposed) = (of(self.busy), of(self.communication), of(self.exposed));
+        Self { busy, communication, exposed, ..self }
     }
 }

@@ -4,7 +4,7 @@
 //! host does not. The same events say when each phase ran, and are read two steps later, when they are past anyway. On devices
 //! whose operations are done when they return there are no events.
 //!
-//! A step that the device replays as one graph has no events either: times are those of the steps between, as many times over.
+//! A step that the device replays as one graph records no times; the steps that are timed stand for the others.
 
 use crate::Error;
 use crate::step::phase_time::PhaseTime;
@@ -47,18 +47,12 @@ pub(crate) struct Queues {
     marks: Option<Marks>,
 }
 
-/// Steps whose times were read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StepsRead {
-    pub steps: u64,
-    /// Steps of them that had times.
-    pub timed: u64,
-}
-
 /// Events of the phases, on a device whose operations are queued.
 #[derive(Debug)]
 struct Marks {
     phases: Vec<[Mark; KEPT as usize]>,
+    /// Phases, with the place of their marks, whose events came into the queues since work was last submitted.
+    recorded: Vec<(usize, usize)>,
     /// Waits of the compute queue for collectives, by step.
     waits: [Vec<Wait>; KEPT as usize],
     /// The phase that the compute queue came to last, and its step.
@@ -114,6 +108,7 @@ impl Queues {
         marks.zero = zero(&self.devices[0])?;
         marks.phases.iter_mut().flatten().for_each(|mark| mark.step = None);
         marks.waits.iter_mut().for_each(Vec::clear);
+        marks.recorded.clear();
         (marks.last, marks.unread) = (None, 0);
         Ok(())
     }
@@ -152,16 +147,20 @@ impl Queues {
     /// Says that `phase` of step `step` comes next in its queue.
     pub fn begin(&mut self, phase: usize, step: u64, issue: Issue) -> Result<(), KernelError> {
         let Some(marks) = &mut self.marks else { return Ok(()) };
-        let mark = &mut marks.phases[phase][(step % KEPT) as usize];
-        (mark.issue, mark.step, mark.awaited, mark.sent) = (Some(issue), None, false, 0);
+        let place = (step % KEPT) as usize;
+        marks.recorded.push((phase, place));
+        let mark = &mut marks.phases[phase][place];
+        (mark.issue, mark.step, mark.timed, mark.awaited, mark.sent) = (Some(issue), None, true, false, 0);
         self.devices[self.of_phase[phase]].record(&mark.began)
     }
 
     /// Says that all of `phase` of step `step` is in its queue.
     pub fn end(&mut self, phase: usize, step: u64, sent: u64) -> Result<(), KernelError> {
         let Some(marks) = &mut self.marks else { return Ok(()) };
-        let mark = &mut marks.phases[phase][(step % KEPT) as usize];
-        (mark.step, mark.timed, mark.sent) = (Some(step), true, sent);
+        let place = (step % KEPT) as usize;
+        marks.recorded.push((phase, place));
+        let mark = &mut marks.phases[phase][place];
+        (mark.step, mark.sent) = (Some(step), sent);
         self.devices[self.of_phase[phase]].record(&mark.ended)?;
         if self.of_phase[phase] == Lane::Compute as usize {
             marks.last = Some((phase, step));
@@ -169,32 +168,28 @@ impl Queues {
         Ok(())
     }
 
-    /// Says that the device has replayed the work of step `step`.
-    pub fn replayed(&mut self, step: u64) {
+    /// Says that all work so far is the device's, and whether it was replayed: then none of its events was recorded.
+    pub fn submitted(&mut self, replayed: bool) {
         let Some(marks) = &mut self.marks else { return };
-        let of_step = marks.phases.iter_mut().map(|mark| &mut mark[(step % KEPT) as usize]);
-        of_step.filter(|mark| mark.step == Some(step)).for_each(|mark| mark.timed = false);
+        for (phase, place) in marks.recorded.drain(..) {
+            marks.phases[phase][place].timed &= !replayed;
+        }
     }
 
-    /// Adds the times of all steps before `end` that were not read yet, and returns how many there were, and how many of them had times.
-    /// Their events are past.
+    /// Adds the times of all steps before `end` that were not read yet. Their events are past.
     pub fn read(
         &mut self,
         end: u64,
         phases: &[Phase],
         times: &mut [PhaseTime],
         mut recorder: Option<&mut Recorder>,
-    ) -> Result<StepsRead, Error> {
-        let mut read = StepsRead::default();
-        let Some(marks) = &mut self.marks else { return Ok(read) };
+    ) -> Result<(), Error> {
+        let Some(marks) = &mut self.marks else { return Ok(()) };
         for step in marks.unread..end.min(marks.unread + KEPT) {
-            if marks.phases.iter().any(|mark| mark[(step % KEPT) as usize].step == Some(step)) {
-                let timed = marks.add(step, phases, times, &mut recorder)?;
-                (read.steps, read.timed) = (read.steps + 1, read.timed + u64::from(timed));
-            }
+            marks.add(step, phases, times, &mut recorder)?;
         }
         marks.unread = marks.unread.max(end);
-        Ok(read)
+        Ok(())
     }
 }
 
@@ -207,6 +202,7 @@ impl Marks {
         let of_phase = || Ok([mark()?, mark()?, mark()?, mark()?]);
         Ok(Self {
             phases: (0..phases).map(|_| of_phase()).collect::<Result<_, KernelError>>()?,
+            recorded: Vec::with_capacity(4 * phases),
             waits: [(); KEPT as usize].map(|()| Vec::with_capacity(2 * phases)),
             last: None,
             zero: zero(device)?,
@@ -219,15 +215,14 @@ impl Marks {
         (mark.step == Some(step) && mark.timed).then_some(mark)
     }
 
-    /// Adds the times of the phases that were queued in `step`, and of the waits after them. Returns whether there were any.
+    /// Adds the times of the phases that were queued in `step`, and of the waits after them.
     fn add(
         &mut self,
         step: u64,
         phases: &[Phase],
         times: &mut [PhaseTime],
         recorder: &mut Option<&mut Recorder>,
-    ) -> Result<bool, Error> {
-        let mut timed = false;
+    ) -> Result<(), Error> {
         let mut record = |row, phase, issue: Issue, began: &Event, ended: &Event, sent| {
             let Some(recorder) = recorder else { return Ok(()) };
             let at = |event: &Event| Ok(self.zero.1 + event.since(&self.zero.0)?.unwrap_or_default());
@@ -237,15 +232,16 @@ impl Marks {
             Ok::<_, KernelError>(())
         };
         for (i, phase) in phases.iter().enumerate() {
+            times[i].steps += u64::from(self.phases[i][(step % KEPT) as usize].step == Some(step));
             let Some(Mark { began, ended, issue: Some(issue), sent, .. }) = self.mark((i, step)) else {
                 continue;
             };
-            timed = true;
             let collective = matches!(phase.work, Work::Collective(_));
             // What nothing has waited for yet may still be under way.
             if collective && !ended.is_past()? {
                 continue;
             }
+            times[i].timed += 1;
             let taken = ended.since(began)?.unwrap_or_default();
             match collective {
                 true => times[i].communication += taken,
@@ -269,7 +265,7 @@ impl Marks {
             }
         }
         self.waits[(step % KEPT) as usize].clear();
-        Ok(timed)
+        Ok(())
     }
 }
 

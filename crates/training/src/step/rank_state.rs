@@ -60,7 +60,7 @@ pub struct RankState {
     /// Losses that arrived in this step, in the order of steps: on a device whose operations are queued, those of the step
     /// before.
     pub losses: Vec<f64>,
-    /// Whether losses are looked at a step late, in the next read back.
+    /// Whether losses are looked at a step late, at the end of the next step.
     late: bool,
     /// Factor of losses whose label is 1.
     positive_weight: f32,

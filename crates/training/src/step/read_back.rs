@@ -11,7 +11,7 @@ use kernels::{Buffer, Device, Download, KernelError, Part};
 pub(crate) struct ReadBack {
     /// Used in turns.
     slots: [Slot; 2],
-    /// Slot of the step that was set out first and has not been looked at.
+    /// Slot of the step that was sent first and has not been looked at.
     first: usize,
     /// Number of steps under way.
     count: usize,
@@ -49,8 +49,8 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl ReadBack {
-    /// Sets the `loss` and the `probabilities` of a step out, for samples with these labels. Of the steps set out before, one at most
-    /// may be under way.
+    /// Sends the `loss` and the `probabilities` of a step, for samples with these labels. Of the steps sent before, one at most may be
+    /// under way.
     pub fn begin(
         &mut self,
         device: &Device,
@@ -58,7 +58,7 @@ impl ReadBack {
         (loss, probabilities): (&Buffer<f64>, &Buffer<f32>),
         labels: &[f32],
     ) -> Result<(), KernelError> {
-        assert!(self.count < self.slots.len(), "step {step} is set out before an earlier one was looked at");
+        assert!(self.count < self.slots.len(), "step {step} is sent before an earlier one was looked at");
         let slot = &mut self.slots[(self.first + self.count) % 2];
         slot.download.begin(device)?;
         let (loss, of_samples) =
@@ -77,8 +77,8 @@ impl ReadBack {
         self.count
     }
 
-    /// Waits for the step that was set out first; `None` where none is under way, or where the device computes nothing. Fails with the
-    /// first fault that an operation met on the device before it was set out.
+    /// Waits for the step that was sent first; `None` where none is under way, or where the device computes nothing. Fails with the
+    /// first fault that an operation met on the device before it was sent.
     pub fn finish(&mut self) -> Result<Option<Arrived<'_>>, KernelError> {
         let slot = &mut self.slots[self.first];
         let Some(UnderWay { step, loss, probabilities }) = slot.under_way.take() else { return Ok(None) };
