@@ -13,10 +13,11 @@ use crate::{Cuda, KernelError};
 /// ```
 /// use kernels::{Buffer, Device};
 /// let device = Device::cpu(1)?;
-/// let x = Buffer::from_slice(&device, &[1.0f32, 2.0])?;
+/// let (x, mut y) = (Buffer::from_slice(&device, &[0.0f32])?, Buffer::zeroed(&device, 1)?);
 /// let step = device.collect();
-/// assert_eq!(device.sum(&x)?, 3.0);
+/// device.sigmoid(1, &x, &mut y)?;
 /// assert!(!step.submit(true)?, "a CPU replays nothing");
+/// assert_eq!(y.to_vec()?, [0.5]);
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
 #[derive(Debug)]
