@@ -26,16 +26,15 @@ struct Trained {
     tables: Vec<Vec<[Vec<f32>; 2]>>,
 }
 
+/// Options of a training step for a typical batch of `batch` samples.
+fn options(batch: usize) -> StepOptions {
+    let (task, bucket_bytes) = (Task::Train, 1024);
+    StepOptions { task, bucket_bytes, norm: false, batch, fuse_pairs: false, in_place: false }
+}
+
 /// Trains with a schedule for a typical batch of `batch` samples; all tables must be whole.
 fn train(run: &Run, batch: usize) -> Trained {
-    let options = StepOptions {
-        task: Task::Train,
-        bucket_bytes: 1024,
-        norm: false,
-        batch,
-        fuse_pairs: false,
-        in_place: false,
-    };
+    let options = options(batch);
     let ranks = collectives::launch(
         run.topology(),
         &Default::default(),
@@ -182,17 +181,7 @@ fn copies_are_where_they_can_serve_and_are_reduced_by_what_sends_less() {
     config.train.dataflow = Some(DataflowKind::Flat);
     config.placement.tables.insert("C2".into(), Layout::DataParallel { ranks: None });
     let run = planning::check(&config).unwrap();
-    let reduction = |batch| {
-        let options = StepOptions {
-            task: Task::Train,
-            bucket_bytes: 1024,
-            norm: false,
-            batch,
-            fuse_pairs: false,
-            in_place: false,
-        };
-        Schedule::with_options(&run.deployment(), options).copies()[0].reduction
-    };
+    let reduction = |batch| Schedule::with_options(&run.deployment(), options(batch)).copies()[0].reduction;
     assert_eq!([4, 4000].map(reduction), [CopyReduction::Rows, CopyReduction::Dense]);
     let text = run.schedule(Task::Train).table(run.batch);
     assert!(text.contains("data-parallel tables, reduced by rows: C2"), "{text}");

@@ -14,13 +14,16 @@ use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
 use std::ops::ControlFlow;
-use training::{Execution, RankState};
+use training::{Communicators, Execution, RankState};
 
 /// Steps of an epoch, the last of which is shorter.
 const EPOCH: u64 = 5;
 
-/// What the devices of all ranks have counted after two epochs, and after five.
-fn counts(run: &Run) -> Vec<[Counts; 2]> {
+/// What each rank of a run gives, which has its state, an execution of its schedule, and its communicators.
+fn on_ranks<T: Send>(
+    run: &Run,
+    work: impl Fn(RankState, Execution, &Communicators) -> Result<T, training::Error> + Sync,
+) -> Vec<T> {
     let log = Epoch::of(run);
     let ranks = collectives::launch(
         run.topology(),
@@ -29,25 +32,26 @@ fn counts(run: &Run) -> Vec<[Counts; 2]> {
         |world| {
             let schedule = run.schedule(Task::Train);
             let device = world.device().clone();
-            let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), log.source())?;
-            let communicators = training::Communicators::new(&world, &run.dataflow)?;
-            let mut marks = Vec::new();
-            Execution::new(schedule).run(
-                &mut rank,
-                &communicators,
-                5 * EPOCH,
-                |step| run.batches().at(step),
-                |_, step| {
-                    if [2 * EPOCH, 5 * EPOCH].contains(&(step + 1)) {
-                        marks.push(device.counts());
-                    }
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
-            Ok::<_, training::Error>([marks[0], marks[1]])
+            let rank = RankState::new(device, run, &schedule, world.rank(), log.source())?;
+            work(rank, Execution::new(schedule), &Communicators::new(&world, &run.dataflow)?)
         },
     );
     ranks.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What the devices of all ranks have counted after two epochs, and after five.
+fn counts(run: &Run) -> Vec<[Counts; 2]> {
+    on_ranks(run, |mut rank, mut execution, communicators| {
+        let (device, mut marks) = (communicators.world().device().clone(), Vec::new());
+        let after = |_: &mut RankState, step| {
+            if [2 * EPOCH, 5 * EPOCH].contains(&(step + 1)) {
+                marks.push(device.counts());
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        execution.run(&mut rank, communicators, 5 * EPOCH, |step| run.batches().at(step), after)?;
+        Ok([marks[0], marks[1]])
+    })
 }
 
 fn check(mut config: Config, what: &str) {
@@ -103,32 +107,19 @@ fn encoded() {
 
 /// Losses, weights and counts after 40 steps of one rank whose batches are all of one size.
 fn after_steps(run: &Run, traced: bool) -> (Vec<f64>, Vec<f32>, Counts) {
-    let log = Epoch::of(run);
-    let ranks = collectives::launch(
-        run.topology(),
-        &Default::default(),
-        |_| device(),
-        |world| {
-            let schedule = run.schedule(Task::Train);
-            let device = world.device().clone();
-            let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), log.source())?;
-            let communicators = training::Communicators::new(&world, &run.dataflow)?;
-            let mut execution = Execution::new(schedule);
-            if traced {
-                execution = execution.traced(1);
-            }
-            let mut losses = Vec::new();
-            let after = |rank: &mut RankState, _| {
-                losses.append(&mut rank.losses);
-                Ok(ControlFlow::Continue(()))
-            };
-            execution.run(&mut rank, &communicators, 40, |step| run.batches().at(step), after)?;
+    let mut ranks = on_ranks(run, |mut rank, execution, communicators| {
+        let mut execution = if traced { execution.traced(1) } else { execution };
+        let mut losses = Vec::new();
+        let after = |rank: &mut RankState, _| {
             losses.append(&mut rank.losses);
-            let weights = rank.parameters.buckets[0].weights.to_vec()?;
-            Ok::<_, training::Error>((losses, weights, device.counts()))
-        },
-    );
-    ranks.unwrap_or_else(|e| panic!("{e}")).swap_remove(0)
+            Ok(ControlFlow::Continue(()))
+        };
+        execution.run(&mut rank, communicators, 40, |step| run.batches().at(step), after)?;
+        losses.append(&mut rank.losses);
+        let weights = rank.parameters.buckets[0].weights.to_vec()?;
+        Ok((losses, weights, communicators.world().device().counts()))
+    });
+    ranks.swap_remove(0)
 }
 
 /// Traced steps are queued one by one: with the same bits.

@@ -85,14 +85,17 @@ fn rounds(
     let batches = run.batches();
     let batch_of = move |step| batches.at(step % batches.per_epoch());
     let mut execution = Execution::new(schedule.clone());
-    step::read_ahead(&mut rank, run, device.is_queued(), (0..effort.warm_up).map(batch_of))?;
+    // One reader for all rounds: its memory is new at first.
+    let (rounds, steps) = (effort.rounds, effort.steps);
+    let read = (0..effort.warm_up).chain((0..rounds).flat_map(move |_| 0..steps)).map(batch_of);
+    step::read_ahead(&mut rank, run, device.is_queued(), read)?;
     device.enter(|| {
         execution
             .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))
     })?;
     for _ in 0..effort.rounds {
         measured.peaks.measure(&device, &mut memory, row_bytes(run))?;
-        let on = OneRank { run, communicators: &communicators, effort, batch_of: &batch_of };
+        let on = OneRank { communicators: &communicators, effort, batch_of: &batch_of };
         match device.is_queued() {
             true => measured.add_queued(&on.queued_round(&mut execution, &mut rank)?, &schedule),
             false => on.round(&schedule, &mut rank, &mut measured)?,
@@ -103,7 +106,6 @@ fn rounds(
 
 /// What every round of a rank needs.
 struct OneRank<'a> {
-    run: &'a Run,
     communicators: &'a Communicators<'a>,
     effort: &'a Effort,
     batch_of: &'a (dyn Fn(u64) -> Range<u64> + Sync),
@@ -151,9 +153,6 @@ impl OneRank<'_> {
     ) -> Result<QueuedRound, training::Error> {
         let steps = self.effort.steps;
         let device: Device = self.communicators.world().device().clone();
-        let batches = self.run.batches();
-        let own = (0..steps).map(move |step| batches.at(step % batches.per_epoch()));
-        step::read_ahead(rank, self.run, true, own)?;
         execution.reset_times();
         let began = Instant::now();
         execution
