@@ -7,6 +7,7 @@ use common::metered::Epoch;
 use common::{ADAM, config, device, gpu, mixed, optimizer};
 use kernels::Counts;
 use spec::dataflow::AllToAll;
+use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
@@ -122,24 +123,40 @@ fn after_steps(run: &Run, traced: bool) -> (Vec<f64>, Vec<f32>, Counts) {
     ranks.swap_remove(0)
 }
 
-/// Traced steps are queued one by one: with the same bits.
-#[test]
-fn steps_that_repeat_are_replayed() {
+/// Checks that most steps of a run are replayed as graphs, with the bits of traced steps, which are queued one by one.
+fn check_replayed(mut config: Config, what: &str) {
     if !gpu::is_there() {
-        println!("SKIPPED: steps_that_repeat_are_replayed: CAMPANILE_TEST_DEVICE names no GPU");
+        println!("SKIPPED: {what}: CAMPANILE_TEST_DEVICE names no GPU");
         return;
     }
-    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
-        let mut config = config(kind, false, 1, 1);
-        config.train.batch = Some(48);
-        let samples = 40 * 48;
-        config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
-        let run = planning::check(&config).unwrap();
-        let ((losses, weights, counts), (expected, expected_weights, one_by_one)) =
-            (after_steps(&run, false), after_steps(&run, true));
-        assert_eq!(losses.len(), 40, "{kind:?}");
-        assert_eq!((losses, weights), (expected, expected_weights), "{kind:?}");
-        assert!(counts.replays > 20, "{kind:?}: {} of 40 steps were replayed", counts.replays);
-        assert_eq!((one_by_one.replays, counts.spoiled), (0, 0), "{kind:?}");
-    }
+    config.train.batch = Some(48);
+    let samples = 40 * 48;
+    config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+    let run = planning::check(&config).unwrap();
+    let ((losses, weights, counts), (expected, expected_weights, one_by_one)) =
+        (after_steps(&run, false), after_steps(&run, true));
+    assert_eq!(losses.len(), 40, "{what}");
+    assert_eq!((losses, weights), (expected, expected_weights), "{what}");
+    assert!(counts.replays > 20, "{what}: {} of 40 steps were replayed", counts.replays);
+    assert_eq!((one_by_one.replays, counts.spoiled), (0, 0), "{what}");
+}
+
+#[test]
+fn steps_that_repeat_are_replayed() {
+    check_replayed(config(ModelKind::Dlrm, false, 1, 1), "DLRM");
+    check_replayed(config(ModelKind::Dcn, false, 1, 1), "DCN");
+}
+
+#[test]
+fn steps_that_repeat_but_for_rates_and_seeds_are_replayed() {
+    let mut changing = config(ModelKind::Dlrm, false, 1, 1);
+    (changing.optimizer.dense, changing.optimizer.tables) =
+        (Some(optimizer(ADAM, 0.002)), Some(optimizer(ADAM, 0.002)));
+    check_replayed(changing, "Adam");
+    let mut changing = config(ModelKind::Dcn, false, 1, 1);
+    let mut warming = optimizer(UpdateRule::Sgd, 0.1);
+    warming.rate.warm_up = 100;
+    (changing.optimizer.dense, changing.optimizer.tables) = (Some(warming), Some(warming));
+    changing.model.dropout = Some(0.2);
+    check_replayed(changing, "a rate that rises, and dropout");
 }

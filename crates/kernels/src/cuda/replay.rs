@@ -1,15 +1,15 @@
 //! Steps that repeat, as graphs.
 //!
 //! While a rank collects, its operations put no work into queues: they are checked, and what they would have queued goes into a list.
-//! When the list is submitted, the card gets it as one graph if the same list was seen before, down to the last argument; otherwise
-//! piece by piece. So a graph is never stale, and operations need not know of graphs: one whose arguments change with every step is
-//! queued as ever. Whatever needs the device in between (reading memory, freeing it, waiting for a point of the list) has the list
+//! When the list is submitted, the card gets it as one graph if the same list was seen before; otherwise piece by piece. Lists are
+//! compared down to the last argument, so that a graph is never stale and operations need not know of graphs. Where a few kernels have
+//! other arguments than before (a step's number, a rate, a seed), they are set in the graph. Whatever needs the device in between (reading memory, freeing it, waiting for a point of the list) has the list
 //! put into the queues first.
 
 use super::counters::Counters;
 use super::gpu::Gpu;
 use super::graph::{Graph, destroy_point, new_point};
-use super::work::{Kernel, Point, Queue, Work, WorkList, record, wait};
+use super::work::{Fingerprints, Kernel, Point, Queue, Work, WorkList, record, wait};
 use crate::KernelError;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const GRAPHS: usize = 8;
 /// Captures that may fail before no more is tried.
 const SPOILED: usize = 16;
-/// Lists that are remembered by their fingerprint, to see that one repeats.
+/// Lists that are remembered by their fingerprints, to see that one repeats.
 const SEEN: usize = 16;
+/// The most kernels whose arguments are set in a graph: more take the host longer than the kernels take the card.
+const CHANGED: usize = 32;
 
 /// What a rank collects, and the graphs of what it collected before.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ struct State {
     collecting: bool,
     list: WorkList,
     /// Fingerprints of the last lists that were queued piece by piece.
-    seen: VecDeque<u64>,
+    seen: VecDeque<Fingerprints>,
     /// The graph used last is the last.
     graphs: Vec<Kept>,
     /// All queues of the rank; the first gets the graphs.
@@ -47,7 +49,7 @@ struct State {
 /// A graph and the list that it was made of.
 #[derive(Debug)]
 struct Kept {
-    fingerprint: u64,
+    fingerprints: Fingerprints,
     list: WorkList,
     graph: Graph,
 }
@@ -131,9 +133,9 @@ impl Replay {
             return Ok(false);
         }
         gpu.bind()?;
-        let fingerprint = state.list.fingerprint();
-        if !may || !state.find(gpu, counters, fingerprint) {
-            state.remember(fingerprint);
+        let fingerprints = state.list.fingerprints();
+        if !may || !state.find(gpu, counters, fingerprints) {
+            state.remember(fingerprints);
             state.leave_graph(gpu)?;
             state.put_list(gpu)?;
             return Ok(false);
@@ -157,25 +159,33 @@ impl State {
         put
     }
 
-    fn remember(&mut self, fingerprint: u64) {
-        if self.seen.contains(&fingerprint) {
+    fn remember(&mut self, fingerprints: Fingerprints) {
+        if self.seen.contains(&fingerprints) {
             return;
         }
         if self.seen.len() == SEEN {
             self.seen.pop_front();
         }
-        self.seen.push_back(fingerprint);
+        self.seen.push_back(fingerprints);
     }
 
-    /// Makes the graph of the list the last one, if there is one or the list was seen before.
-    fn find(&mut self, gpu: &Gpu, counters: &Counters, fingerprint: u64) -> bool {
-        let known = |kept: &Kept| kept.fingerprint == fingerprint && kept.list == self.list;
+    /// Makes a graph of the list the last one: the graph that there is, one that differs in arguments alone, which are set, or a new
+    /// one, if such a list was seen before. Gives false where there is none.
+    fn find(&mut self, gpu: &Gpu, counters: &Counters, fingerprints: Fingerprints) -> bool {
+        let known = |kept: &Kept| kept.fingerprints == fingerprints && kept.list == self.list;
         if let Some(at) = self.graphs.iter().position(known) {
             let kept = self.graphs.remove(at);
             self.graphs.push(kept);
             return true;
         }
-        if self.spoiled == SPOILED || !self.seen.contains(&fingerprint) {
+        // A list that comes back as it was has a graph of its own.
+        let comes_back = self.seen.contains(&fingerprints);
+        if !comes_back && self.set_arguments(fingerprints) {
+            self.remember(fingerprints);
+            return true;
+        }
+        let seen = self.seen.iter().any(|seen| seen.shape == fingerprints.shape);
+        if self.spoiled == SPOILED || !seen {
             return false;
         }
         let made = {
@@ -191,7 +201,29 @@ impl State {
         if self.graphs.len() == GRAPHS {
             self.graphs.remove(0);
         }
-        self.graphs.push(Kept { fingerprint, list: self.list.clone(), graph });
+        self.graphs.push(Kept { fingerprints, list: self.list.clone(), graph });
+        true
+    }
+
+    /// Sets the list's arguments in a graph that differs in a few of them alone, and makes it the last one. False where there is none.
+    fn set_arguments(&mut self, fingerprints: Fingerprints) -> bool {
+        let Self { graphs, list, .. } = self;
+        let of_shape =
+            graphs.iter().enumerate().filter(|(_, kept)| kept.fingerprints.shape == fingerprints.shape);
+        let mut changed = of_shape.filter_map(|(at, kept)| Some((at, kept.list.changed(list)?)));
+        let Some((at, changed)) = changed.find(|(_, changed)| changed.len() <= CHANGED) else { return false };
+        let mut kept = graphs.remove(at);
+        let set = changed.into_iter().try_for_each(|at| match &list.work[at] {
+            Work::Kernel(kernel) => kept.graph.set_arguments(at, kernel, &list.words),
+            _ => Ok(()),
+        });
+        if set.is_err() {
+            // Some are set and some are not: the graph is of no use any more.
+            return false;
+        }
+        kept.fingerprints = fingerprints;
+        kept.list.words.clone_from(&list.words);
+        graphs.push(kept);
         true
     }
 

@@ -95,12 +95,18 @@ impl PartialEq for Work {
 }
 
 impl Kernel {
-    /// Puts the kernel into its queue, with the given words and the first word of each argument.
-    pub(crate) fn launch(&self, values: &[u64], starts: &[u64]) -> Result<(), KernelError> {
-        let mut pointers = [std::ptr::null_mut::<c_void>(); ARGUMENTS];
+    /// Where each argument lies in `values`; `starts` is the first word of each.
+    pub(super) fn pointers(values: &[u64], starts: &[u64]) -> [*mut c_void; ARGUMENTS] {
+        let mut pointers = [std::ptr::null_mut(); ARGUMENTS];
         for (pointer, &start) in pointers.iter_mut().zip(starts) {
             *pointer = std::ptr::from_ref(&values[start as usize]).cast_mut().cast();
         }
+        pointers
+    }
+
+    /// Puts the kernel into its queue, with the given words and the first word of each argument.
+    pub(crate) fn launch(&self, values: &[u64], starts: &[u64]) -> Result<(), KernelError> {
+        let mut pointers = Self::pointers(values, starts);
         let [x, y, z] = self.grid;
         // SAFETY: the driver copies the arguments before it returns, and does not write them. The operation that launches the
         // kernel has checked its buffers; they stay alive until the queue is done, because freeing memory of a card puts what was
@@ -187,17 +193,48 @@ impl WorkList {
         self.work.iter().any(|work| matches!(work, Work::Record { point, .. } if *point == of))
     }
 
-    /// A number that equal lists share, and others hardly ever.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    /// Numbers that equal lists share, and others hardly ever.
+    pub(crate) fn fingerprints(&self) -> Fingerprints {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Arguments of kernels are among the words. What tells lists apart besides is enough: equal lists are compared in full.
-        let hash = self.words.iter().fold(self.work.len() as u64, |hash, &word| mix(hash, word));
-        self.work.iter().fold(hash, |hash, work| match work {
-            Work::Kernel(kernel) => mix(hash, kernel.function as u64),
+        // What tells lists apart is enough: those that may be equal are compared in full.
+        let shape = self.work.iter().fold(self.work.len() as u64, |hash, work| match work {
+            Work::Kernel(kernel) => mix(mix(hash, kernel.function as u64), kernel.grid[0].into()),
             Work::Copy { to, from, .. } => mix(mix(hash, *to), *from),
             Work::Fill { to, .. } => mix(hash, *to),
             Work::Product { run, .. } => mix(mix(mix(hash, run.a), run.b), run.d),
             Work::Record { point, .. } | Work::Wait { point, .. } => mix(hash, point.0 as u64),
-        })
+        });
+        Fingerprints { shape, whole: self.words.iter().fold(shape, |hash, &word| mix(hash, word)) }
+    }
+
+    /// The places of kernels whose arguments differ in `other`, where nothing else does.
+    pub(crate) fn changed(&self, other: &Self) -> Option<Vec<usize>> {
+        if self.work != other.work || self.words.len() != other.words.len() {
+            return None;
+        }
+        let mut changed = Vec::new();
+        for (at, work) in self.work.iter().enumerate() {
+            let Work::Kernel(kernel) = work else { continue };
+            let differ = |of: &Range<usize>| self.words[of.clone()] != other.words[of.clone()];
+            if differ(&kernel.starts) {
+                return None;
+            }
+            if differ(&kernel.values) {
+                changed.push(at);
+            }
+        }
+        Some(changed)
     }
 }
+
+/// Numbers by which lists are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprints {
+    /// Of everything but the arguments of kernels.
+    pub(crate) shape: u64,
+    /// Of everything.
+    pub(crate) whole: u64,
+}
+
+#[cfg(test)]
+mod tests;
