@@ -10,11 +10,11 @@
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, ChainLayer, CollectRows,
-    ColumnCopy, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps,
-    CrossX0Gradient, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags,
-    InputGradient, LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot, Matrix, MatrixMut,
-    PackLinear, PairVectors, Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
-    UpdateRows, UpdateTables,
+    ColumnCopy, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
+    CrossLayersForward, CrossMaps, CrossX0Gradient, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode,
+    FmShape, IndexBags, InputGradient, LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot,
+    Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table,
+    UpdateDense, UpdateRows, UpdateTables,
 };
 use spec::Activation;
 
@@ -99,6 +99,11 @@ pub(crate) trait Backend {
 
     fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
         cross_layer_in_parts(self, args)
+    }
+
+    /// Layers one by one, where nothing is gained otherwise.
+    fn cross_layers_backward(&self, args: CrossLayersBackward) -> Result {
+        cross_layers_one_by_one(self, args)
     }
 
     /// Layers one by one, where nothing is gained otherwise.
@@ -242,6 +247,29 @@ pub(crate) fn cross_layer_in_parts<B: Backend + ?Sized>(backend: &B, args: Cross
         None => back(w, x, dz, (&mut *gradient, added))?,
     }
     summed.as_mut().map_or(Ok(()), |dx0| backend.add(len, gradient, dx0))
+}
+
+/// Layers one by one: [`Backend::cross_layers_backward`] where nothing is gained otherwise.
+pub(crate) fn cross_layers_one_by_one<B: Backend + ?Sized>(backend: &B, args: CrossLayersBackward) -> Result {
+    let CrossLayersBackward { rows, layers, x0, kept, of_outputs, dz, dh, dx0, gradients } = args;
+    for (i, &maps) in layers.iter().enumerate().rev() {
+        let (below, above) = of_outputs.split_at_mut(i + 1);
+        backend.cross_layer_backward(CrossLayerBackward {
+            rows,
+            maps,
+            x0,
+            x: if i == 0 { x0 } else { &kept[i - 1].output },
+            kept: &kept[i],
+            gradient: &mut above[0],
+            dz: &mut *dz,
+            dh: &mut *dh,
+            inputs: CrossInputs::Kept { dx: &mut below[i] },
+            gradients: &mut *gradients,
+        })?;
+    }
+    let Some((dx, gradients)) = of_outputs.split_first() else { return Ok(()) };
+    let width = layers.first().map_or(0, |maps| maps.w.outputs);
+    backend.cross_x0_gradient(CrossX0Gradient { rows, width, kept, gradients, dx, room: dz, dx0 })
 }
 
 /// Lookup and products one after the other: [`Backend::lookup_dot`] where nothing is gained otherwise.

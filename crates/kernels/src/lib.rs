@@ -41,7 +41,8 @@ pub use memory::host::resident;
 pub use op::chain::{CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer};
 pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
 pub use op::cross::{
-    CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, CrossX0Gradient,
+    CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward, CrossLayersForward, CrossMaps,
+    CrossX0Gradient,
 };
 pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut};
 pub use op::embedding::{DrawTable, IndexBags, Lookup, UpdateTables};

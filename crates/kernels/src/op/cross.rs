@@ -95,6 +95,29 @@ pub enum CrossInputs<'a> {
     },
 }
 
+/// Arguments of [`Device::cross_layers_backward`].
+#[derive(Debug)]
+pub struct CrossLayersBackward<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Maps of each layer, first to last, at most [`CHAIN_LAYERS`].
+    pub layers: &'a [CrossMaps<'a>],
+    /// Input of the first layer, rows × width.
+    pub x0: &'a Buffer<f32>,
+    /// Results of each layer's forward pass.
+    pub kept: &'a [CrossKept],
+    /// Room for rows × width floats, then the gradient of each layer's output, of which the last is given.
+    pub of_outputs: &'a mut [Buffer<f32>],
+    /// Room for gradients of `z`, rows × width.
+    pub dz: &'a mut Buffer<f32>,
+    /// Room for gradients of `h`, rows × rank; untouched at full rank.
+    pub dh: &'a mut Buffer<f32>,
+    /// Receives the gradient of `x0`, rows × width.
+    pub dx0: &'a mut Buffer<f32>,
+    /// Buffers that receive the gradients of the maps' parameters, as in [`ChainBackward`](crate::ChainBackward).
+    pub gradients: &'a mut [Buffer<f32>],
+}
+
 /// Arguments of [`Device::cross_x0_gradient`].
 #[derive(Debug)]
 pub struct CrossX0Gradient<'a> {
@@ -209,6 +232,65 @@ impl Device {
         }
         apart(op, maps.v.iter().chain([&maps.w]))?;
         self.backend().cross_layer_backward(args)
+    }
+
+    /// Gradients of all cross layers of a net: those of [`Device::cross_layer_backward`] for each layer, last first, whose gradients are
+    /// kept, and in the end that of [`Device::cross_x0_gradient`].
+    ///
+    /// ```
+    /// use kernels::{Buffer, ChainLayer, CrossKept, CrossLayersBackward, CrossMaps, Device, LinearAt};
+    /// let device = Device::cpu(1)?;
+    /// let buffer = |value: f32| Buffer::from_slice(&device, &[value]);
+    /// let (parameters, at) = (buffer(3.0)?, LinearAt { weight: 0, bias: None });
+    /// let activation = spec::Activation::Identity;
+    /// let (inputs, outputs, packed) = (1, 1, None);
+    /// let w = ChainLayer { inputs, outputs, activation, parameters: &parameters, at, packed };
+    /// let kept = CrossKept { h: buffer(0.0)?, z: buffer(6.0)?, output: buffer(14.0)? };
+    /// let [mut dz, mut dh, mut dx0, mut dw] = [buffer(0.0)?, buffer(0.0)?, buffer(0.0)?, buffer(0.0)?];
+    /// device.cross_layers_backward(CrossLayersBackward {
+    ///     rows: 1,
+    ///     layers: &[CrossMaps { v: None, w }],
+    ///     x0: &buffer(2.0)?,
+    ///     kept: &[kept],
+    ///     of_outputs: &mut [buffer(0.0)?, buffer(1.0)?],
+    ///     dz: &mut dz,
+    ///     dh: &mut dh,
+    ///     dx0: &mut dx0,
+    ///     gradients: std::slice::from_mut(&mut dw),
+    /// })?;
+    /// // The derivative of 3·x² + x at 2, and that by the weight.
+    /// assert_eq!((dx0.to_vec()?, dw.to_vec()?), (vec![13.0], vec![4.0]));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn cross_layers_backward(&self, args: CrossLayersBackward) -> Result {
+        let op = "cross_layers_backward";
+        let check = Check::new(op, self);
+        let CrossLayersBackward { rows, layers, kept, .. } = args;
+        if layers.len() > CHAIN_LAYERS {
+            let what = "most layers of a chain";
+            return Err(KernelError::Mismatch { op, what, expected: CHAIN_LAYERS, got: layers.len() });
+        }
+        let width = layers.first().map_or(0, |layer| layer.w.outputs);
+        check.equal("kept", layers.len(), kept.len())?;
+        check.equal("gradients of layers", layers.len() + 1, args.of_outputs.len())?;
+        check.rows("x0", args.x0, rows, width)?;
+        check.rows("dz", args.dz, rows, width)?;
+        check.buffer("dx0", args.dx0, size([rows, width]))?;
+        for gradient in &*args.of_outputs {
+            check.rows("gradients of layers", gradient, rows, width)?;
+        }
+        for (maps, kept) in layers.iter().zip(kept) {
+            maps.check(&check, op, rows, width)?;
+            kept.check(&check, rows, maps)?;
+            inner(&check, "dh", args.dh, rows, maps)?;
+            for map in maps.v.iter().chain([&maps.w]) {
+                for gradient in &*args.gradients {
+                    check.buffer("gradients", gradient, map.at.end(map.shape(rows)))?;
+                }
+            }
+        }
+        apart(op, layers.iter().flat_map(|maps| maps.v.iter().chain([&maps.w])))?;
+        if layers.is_empty() { Ok(()) } else { self.backend().cross_layers_backward(args) }
     }
 
     /// Gradient of `x0` of cross layers whose gradients were kept: `dx0 = Σ g ⊙ z + dx`, the last layer first, with `g` the gradient

@@ -3,9 +3,9 @@
 use crate::chains::{single_backward, single_forward};
 use crate::support::*;
 use kernels::{
-    Buffer, ChainLayer, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward,
-    CrossMaps, CrossX0Gradient, Device, InputGradient, KernelError, LinearAt, LinearCrossForward,
-    LinearShape, PackLinear, PackedLinear, Stored,
+    Buffer, ChainLayer, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
+    CrossLayersForward, CrossMaps, CrossX0Gradient, Device, InputGradient, KernelError, LinearAt,
+    LinearCrossForward, LinearShape, PackLinear, PackedLinear, Stored,
 };
 use proptest::prelude::*;
 use spec::Activation;
@@ -20,6 +20,8 @@ enum How {
     Summed,
     /// Layer by layer; shares of `x0` are added up at the end.
     Kept,
+    /// All layers at once.
+    Together,
 }
 
 /// Cross layers of full rank if `rank` is 0, and their operands.
@@ -137,10 +139,13 @@ impl Cross {
         let layers: Vec<CrossMaps> = (0..self.count).map(|i| self.maps(&parameters, &packed, i)).collect();
         let (x0, mut buffers) = (self.operand(device, 8, &self.x0), self.buffers(device));
         self.forward(device, how, &layers, &x0, &mut buffers.kept);
+        if how == How::Together {
+            return self.together(device, &layers, &x0, buffers);
+        }
         for (i, &maps) in layers.iter().enumerate().rev() {
             self.backward(device, how, (i, maps), &x0, &mut buffers);
         }
-        let Buffers { kept, mut of_outputs, mut dz, dh, mut dx0, gradients } = buffers;
+        let Buffers { kept, of_outputs, mut dx0, gradients, .. } = buffers;
         if how == How::Kept {
             let (rows, width) = (self.rows, self.width);
             let (dx, gradients) = (&of_outputs[0], &of_outputs[1..]);
@@ -150,10 +155,32 @@ impl Cross {
                 .cross_x0_gradient(CrossX0Gradient { rows, width, kept: &kept, gradients, dx, room, dx0 })
                 .unwrap();
         }
-        let dx = of_outputs.swap_remove(if how == How::Kept { 0 } else { self.count });
-        let kept = kept.iter().flat_map(|kept| [&kept.h, &kept.z, &kept.output]);
-        let all = kept.chain([&dx, &mut dz, &dh, &dx0]).chain(&gradients);
-        all.map(|buffer| buffer.to_vec().unwrap()).collect()
+        results(&kept, &dx0, &gradients)
+    }
+
+    /// The backward pass of all layers at once, after their forward pass.
+    fn together(
+        &self,
+        device: &Device,
+        layers: &[CrossMaps],
+        x0: &Buffer<f32>,
+        buffers: Buffers,
+    ) -> Vec<Vec<f32>> {
+        let (rows, Buffers { kept, mut of_outputs, mut dz, mut dh, mut dx0, mut gradients }) =
+            (self.rows, buffers);
+        let args = CrossLayersBackward {
+            rows,
+            layers,
+            x0,
+            kept: &kept,
+            of_outputs: &mut of_outputs,
+            dz: &mut dz,
+            dh: &mut dh,
+            dx0: &mut dx0,
+            gradients: &mut gradients,
+        };
+        device.cross_layers_backward(args).unwrap();
+        results(&kept, &dx0, &gradients)
     }
 
     fn forward(
@@ -227,6 +254,12 @@ impl Cross {
     }
 }
 
+/// Everything that is told of the layers.
+fn results(kept: &[CrossKept], dx0: &Buffer<f32>, gradients: &[Buffer<f32>]) -> Vec<Vec<f32>> {
+    let kept = kept.iter().flat_map(|kept| [&kept.h, &kept.z, &kept.output]);
+    kept.chain([dx0]).chain(gradients).map(|buffer| buffer.to_vec().unwrap()).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
@@ -243,6 +276,7 @@ proptest! {
             let parts = run(How::Parts);
             assert_eq!(run(How::Summed), parts);
             assert_eq!(run(How::Kept), parts);
+            assert_eq!(run(How::Together), parts);
         }
     }
 }
@@ -263,7 +297,7 @@ fn kept_rows_are_near_the_reference_on_a_gpu() {
             // All kept, the output plain, nothing kept, and mixtures.
             for kept in [0x1ff, 0x1f7, 0, 0x0df, 0x155, 0x0aa, 0x02f, 0x1d0] {
                 cross.kept = kept;
-                for how in [How::Kept, How::Summed] {
+                for how in [How::Kept, How::Summed, How::Together] {
                     let results = cross.run(&device, how);
                     assert_eq!(results, cross.run(&device, how), "a second time");
                     for (o, (got, expected)) in results.iter().zip(&expected).enumerate() {

@@ -31,7 +31,7 @@ impl<'a> Build<'a> {
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
         let fused = Fused::new(deployment, options);
         // The only rank has nobody to reduce gradients with: one bucket, so that layers that stand behind each other go back together.
-        let together = matches!(fused, Fused::Dot(_)) && deployment.emulation.is_none();
+        let together = !matches!(fused, Fused::Nothing) && deployment.emulation.is_none();
         let bytes = if together { usize::MAX } else { bytes };
         let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());

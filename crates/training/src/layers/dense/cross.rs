@@ -8,8 +8,8 @@ use super::mlp::pack_all;
 use super::{Back, Linear, Parameters, Weights};
 use crate::Error;
 use kernels::{
-    Buffer, CHAIN_LAYERS, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps,
-    CrossX0Gradient, Device, KernelError, Stored,
+    Buffer, CHAIN_LAYERS, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
+    CrossLayersForward, CrossMaps, CrossX0Gradient, Device, KernelError, Stored,
 };
 use spec::model::CrossLayer;
 use std::ops::Range;
@@ -129,9 +129,8 @@ impl CrossNet {
         back: Back<'_>,
         layers: Range<usize>,
     ) -> Result {
-        let Back { input: x0, gradient, input_gradient: dx0 } = back;
+        let Back { input, gradient, input_gradient: dx0 } = back;
         let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
-        let x0 = if x0.stored() == stored { x0 } else { &self.x0 };
         if layers.contains(&last) {
             let of_output = &mut self.gradients[last + 1];
             if gradient.stored() == stored {
@@ -144,6 +143,10 @@ impl CrossNet {
         dx0.resize(rows * width)?;
         self.dz.resize_rows(stored, rows, width)?;
         let (complete, summed) = (layers.start == 0, stored == Stored::Plain);
+        if !summed && layers == (0..last + 1) && self.can_go_together() {
+            return self.backward_together(device, parameters, rows, (input, dx0));
+        }
+        let x0 = if input.stored() == stored { input } else { &self.x0 };
         for i in layers.rev() {
             let layer = &self.layers[i];
             let (before, rest) = self.kept.split_at(i);
@@ -183,6 +186,43 @@ impl CrossNet {
             dx,
             room: &mut self.dz,
             dx0,
+        })
+    }
+
+    /// Whether one operation can take a gradient back through all layers.
+    fn can_go_together(&self) -> bool {
+        let first = &self.layers[0];
+        let alike = |layer: &Layer| layer.rank == first.rank && layer.w.bucket() == first.w.bucket();
+        self.layers.len() <= CHAIN_LAYERS && self.layers.iter().all(alike)
+    }
+
+    /// Takes the gradient of the output back through all layers at once, where the gradient of every layer is kept.
+    fn backward_together(
+        &mut self,
+        device: &Device,
+        parameters: &mut Parameters,
+        rows: usize,
+        (input, dx0): (&Buffer<f32>, &mut Buffer<f32>),
+    ) -> Result {
+        let (width, stored, rank) = (self.width, device.keeps(self.width), self.layers[0].rank);
+        let Self { layers, kept, gradients: of_outputs, dz, dh, x0: own, .. } = self;
+        let x0 = if input.stored() == stored { input } else { own };
+        of_outputs.iter_mut().try_for_each(|gradient| gradient.resize_rows(stored, rows, width))?;
+        dh.resize_rows(device.keeps(rank), rows, rank)?;
+        let (weights, gradients) = parameters.buckets[layers[0].w.bucket()].weights_and_gradients();
+        let maps: [CrossMaps; CHAIN_LAYERS] =
+            std::array::from_fn(|i| layers[i.min(layers.len() - 1)].maps(|_| weights));
+        let layers = &maps[..layers.len()];
+        device.cross_layers_backward(CrossLayersBackward {
+            rows,
+            layers,
+            x0,
+            kept,
+            of_outputs,
+            dz,
+            dh,
+            dx0,
+            gradients,
         })
     }
 }
