@@ -237,6 +237,23 @@ impl Network {
         (&self.dfeatures, leading)
     }
 
+    /// Packs the matrices of a bucket that was updated, where operations are queued; `device` gives that of a block's precision.
+    pub fn pack(
+        &mut self,
+        device: impl Fn(BlockName) -> Device,
+        parameters: &Parameters,
+        bucket: usize,
+    ) -> Result {
+        for Node { name, layers, .. } in &mut self.nodes {
+            match layers {
+                Layers::Mlp(mlp) => mlp.pack(&device(*name), parameters, bucket)?,
+                Layers::Cross(cross) => cross.pack(&device(*name), parameters, bucket)?,
+                Layers::Dot(_) | Layers::Fm(_) | Layers::Project(_) | Layers::Sum => {}
+            }
+        }
+        Ok(())
+    }
+
     /// One block forward.
     pub fn forward(
         &mut self,

@@ -15,8 +15,8 @@ use std::time::Instant;
 
 /// Queue of the inputs, beside those of the lanes.
 const INPUT: usize = 3;
-/// Queue of results on their way to the host, which no computation waits for.
-const READ_BACK: usize = 4;
+/// Queue of what no computation of this step waits for: results on their way to the host, updates of dense parameters.
+const LAST: usize = 4;
 /// Steps whose events are kept: the one being queued, those that may still run, and the collectives that they waited for.
 const KEPT: u64 = 4;
 
@@ -25,7 +25,7 @@ const KEPT: u64 = 4;
 fn queue_of(phase: &Phase) -> usize {
     match phase.work {
         Work::Compute(_) if phase.ahead => INPUT,
-        Work::Compute(Operation::ReadBack) => READ_BACK,
+        Work::Compute(Operation::ReadBack | Operation::UpdateDense(_)) => LAST,
         _ => phase.lane as usize,
     }
 }
@@ -96,7 +96,7 @@ impl Queues {
 
     /// Begins a run of steps on `device`, which are counted from 0 again.
     pub fn open(&mut self, device: &Device) -> Result<(), KernelError> {
-        self.devices = [0, 1, 2, INPUT, READ_BACK].map(|queue| device.on(queue));
+        self.devices = [0, 1, 2, INPUT, LAST].map(|queue| device.on(queue));
         if !device.is_queued() {
             return Ok(());
         }
@@ -105,6 +105,8 @@ impl Queues {
             None => Marks::new(&self.devices[0], self.of_phase.len())?,
         };
         let marks = self.marks.insert(marks);
+        // Work of an earlier run is past in all queues: phases of this one wait for none of it.
+        device.synchronise()?;
         marks.zero = zero(&self.devices[0])?;
         marks.phases.iter_mut().flatten().for_each(|mark| mark.step = None);
         marks.waits.iter_mut().for_each(Vec::clear);
@@ -134,7 +136,7 @@ impl Queues {
         self.devices[queue].wait(&mark.ended)?;
         if queue == Lane::Compute as usize
             && other != INPUT
-            && other != READ_BACK
+            && other != LAST
             && !std::mem::replace(&mut mark.awaited, true)
             && let Some(last) = marks.last
         {

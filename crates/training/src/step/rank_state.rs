@@ -340,13 +340,16 @@ impl RankState {
                     scale: self.norm.scale,
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
-                Ok(device.update_dense(UpdateDense {
+                device.update_dense(UpdateDense {
                     update,
                     tensors: &b.tensors,
                     weights: b.weights.change(),
                     gradient: &mut b.gradient,
                     state: &mut b.state,
-                })?)
+                })?;
+                // Here nothing waits for it; at the start of the next step all would.
+                let computing = |block| device.in_precision(self.precision.of(block));
+                Ok(network.pack(computing, parameters, *bucket)?)
             }
         }
     }

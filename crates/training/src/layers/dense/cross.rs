@@ -4,7 +4,7 @@
 //!
 //! Where a device keeps rows in less than floats, it keeps the gradient of every layer too, and `dx₀` is summed once at the end.
 
-use super::mlp::pack_all;
+use super::mlp::{pack_all, pack_bucket};
 use super::{Back, Linear, Parameters, Weights};
 use crate::Error;
 use kernels::{
@@ -81,6 +81,16 @@ impl CrossNet {
         &self.kept.last().expect("a model has at least one cross layer").output
     }
 
+    /// All linear maps.
+    fn maps(&mut self) -> impl Iterator<Item = &mut Linear> {
+        self.layers.iter_mut().flat_map(|Layer { v, w, .. }| v.iter_mut().chain([w]))
+    }
+
+    /// Packs the matrices of a bucket that has changed, as [`Mlp::pack`](super::Mlp::pack) does.
+    pub fn pack(&mut self, device: &Device, parameters: &Parameters, bucket: usize) -> Result {
+        pack_bucket(device, parameters, bucket, self.maps())
+    }
+
     /// Runs `rows` samples through all layers.
     pub fn forward(
         &mut self,
@@ -90,9 +100,7 @@ impl CrossNet {
         x0: &Buffer<f32>,
     ) -> Result {
         let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
-        let layers = self.layers.iter_mut();
-        let maps = layers.flat_map(|Layer { v, w, .. }| v.iter_mut().chain([w]));
-        pack_all(device, parameters, maps)?;
+        pack_all(device, parameters, self.maps())?;
         for (i, (layer, CrossKept { h, z, output })) in self.layers.iter().zip(&mut self.kept).enumerate() {
             h.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
             z.resize_rows(stored, rows, width)?;

@@ -193,6 +193,11 @@ impl Mlp {
         self.dropout = (probability > 0.0).then_some(HiddenDropout { probability, sequences });
     }
 
+    /// Packs the matrices of a bucket that has changed, where operations are queued: the next forward pass finds them packed.
+    pub fn pack(&mut self, device: &Device, parameters: &Parameters, bucket: usize) -> Result {
+        pack_bucket(device, parameters, bucket, self.layers.iter_mut())
+    }
+
     /// Runs `rows` samples through all layers. In training, `first` is the position of the first of them, and hidden units are
     /// dropped by it.
     pub fn forward(
@@ -311,6 +316,19 @@ pub(super) fn pack_all<'a>(
     let mut maps: Vec<PackLinear> =
         layers.filter_map(|layer| layer.take_to_pack(device, parameters)).collect();
     device.pack_linears(&mut maps)
+}
+
+/// Packs the matrices of layers of a bucket that has changed. Elsewhere than on a GPU the next forward pass does so.
+pub(super) fn pack_bucket<'a>(
+    device: &Device,
+    parameters: &'a Parameters,
+    bucket: usize,
+    layers: impl Iterator<Item = &'a mut Linear>,
+) -> Result {
+    if !device.is_queued() {
+        return Ok(());
+    }
+    pack_all(device, parameters, layers.filter(|layer| layer.bucket == bucket))
 }
 
 /// How rows of `width` floats are stored: as the device keeps them, or one after another.
