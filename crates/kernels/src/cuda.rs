@@ -18,6 +18,7 @@ mod columns;
 mod compile;
 mod counters;
 mod cross;
+mod cross_product;
 mod draw;
 mod elementwise;
 mod fault;
@@ -45,7 +46,9 @@ mod rule;
 mod sort;
 pub(crate) mod stream;
 mod tables;
+mod tensor_map;
 mod update;
+mod weight_gradient;
 mod wire;
 mod work;
 

@@ -117,6 +117,8 @@ pub(crate) struct OfRank {
     pub(crate) phases: Vec<PhaseTime>,
     /// Steps that the times of phases cover.
     pub(crate) steps: u64,
+    /// Those of them that the device replayed as a graph.
+    replays: u64,
     digest: Option<String>,
 }
 
@@ -148,19 +150,22 @@ struct Measured<'a> {
     phases: Vec<PhaseTime>,
     /// Steps that the times of phases cover.
     timed_steps: u64,
+    /// Those of them that the device replayed as a graph.
+    replays: u64,
     digest: Option<String>,
 }
 
 impl<'a> Measured<'a> {
     /// Runs the steps that warm up, and then those that are timed.
     fn new(run: &'a Run, devices: &'a Devices, effort: Effort) -> Result<Self> {
-        let OfRank { mut times, phases, steps: timed_steps, digest } = measure(run, devices, effort)?;
+        let OfRank { mut times, phases, steps: timed_steps, replays, digest } =
+            measure(run, devices, effort)?;
         // The first step also pays for the prologue.
         if times.len() > 1 && !devices.are_gpus() {
             times.remove(0);
         }
         let seconds = median(&mut times); // sorts them
-        Ok(Self { run, devices, effort, times, seconds, phases, timed_steps, digest })
+        Ok(Self { run, devices, effort, times, seconds, phases, timed_steps, replays, digest })
     }
 
     fn samples_per_s(&self) -> f64 {
@@ -198,6 +203,7 @@ impl<'a> Measured<'a> {
             "table_rows": run.model.features().iter().map(|feature| feature.rows as u64).sum::<u64>(),
             "zipf": zipf,
             "distinct_batches": BATCHES,
+            "replayed_steps": self.replays,
             "warm_up": self.effort.warm_up,
             "steps": self.effort.steps,
             "rounds": if self.devices.are_gpus() { ROUNDS } else { 1 },
@@ -300,6 +306,7 @@ fn time_steps(
         .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     device.synchronise()?;
     execution.reset_times();
+    let before = device.counts();
     let mut times = Vec::with_capacity((rounds * effort.steps) as usize);
     for _ in 0..rounds {
         let began = Instant::now();
@@ -317,11 +324,12 @@ fn time_steps(
         }
     }
     let phases = execution.times();
+    let replays = device.counts().replays - before.replays;
     let digest = match effort.digest {
         true => Some(training::parameters_digest(world, run, &rank)?),
         false => None,
     };
-    Ok(OfRank { times, phases, steps: rounds * effort.steps, digest })
+    Ok(OfRank { times, phases, steps: rounds * effort.steps, replays, digest })
 }
 
 const SGD: spec::run::Optimizer = spec::run::Optimizer {

@@ -28,6 +28,8 @@ pub(crate) enum Scratch {
     Converted,
     /// Partial sums.
     Sums,
+    /// Shares of a product's sums.
+    Parts,
     /// Keys being sorted.
     Keys,
     /// Histograms of a sort.

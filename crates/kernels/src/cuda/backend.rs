@@ -9,10 +9,10 @@ use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
-    CrossBackward, CrossLayerBackward, CrossLayersForward, CrossX0Gradient, Decode, DotShape, DotUpdate,
-    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowRuns, SortedIds, SpreadRows, SumRows,
-    Table, UpdateDense, UpdateRows, UpdateTables,
+    CrossBackward, CrossLayerBackward, CrossLayersBackward, CrossLayersForward, CrossX0Gradient, Decode,
+    DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward,
+    LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowRuns, SortedIds, SpreadRows,
+    SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
 
 impl Backend for Cuda {
@@ -82,6 +82,10 @@ impl Backend for Cuda {
 
     fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
         cross::backward(self, args)
+    }
+
+    fn cross_layers_backward(&self, args: CrossLayersBackward) -> Result {
+        cross::layers_backward(self, args)
     }
 
     fn cross_x0_gradient(&self, args: CrossX0Gradient) -> Result {

@@ -29,6 +29,18 @@ impl<'a> Beside<'a> {
         Ok(&self.beside)
     }
 
+    /// Remembers all work so far of this queue, for [`Beside::wait`].
+    pub(super) fn mark(&self) -> Result {
+        let (_, join) = self.cuda.forks();
+        join.record(self.beside.stream())
+    }
+
+    /// Lets the operation's own queue go on once the work that was [marked](Beside::mark) last is done.
+    pub(super) fn wait(&self) -> Result {
+        let (_, join) = self.cuda.forks();
+        self.cuda.stream().wait(join)
+    }
+
     /// Lets the operation's own queue go on once this one is done.
     pub(super) fn join(self) -> Result {
         if !self.used.get() {

@@ -4,13 +4,17 @@ use super::Cuda;
 use super::arrays::Scratch;
 use super::beside::Beside;
 use super::chain::{bias_sums, map_of};
+use super::cross_product;
+use super::gradient::SUM_ROWS;
 use super::linear::{Gradient, Map, Sums};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, parts};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
+use crate::backend::cross_layers_one_by_one;
 use crate::op::Result;
 use crate::{
-    CrossInputs, CrossLayerBackward, CrossLayersForward, CrossX0Gradient, InputGradient, LinearShape,
+    Buffer, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward, CrossLayersForward, CrossMaps,
+    CrossX0Gradient, InputGradient, LinearShape,
 };
 
 /// Layers whose shares of the gradient of `x0` a pass adds up.
@@ -27,8 +31,11 @@ pub(super) fn forward(cuda: &Cuda, args: CrossLayersForward) -> Result {
             inner = Values::of(&kept.h, v.outputs);
             map_of(v, rows).forward(cuda, x, false, inner)?;
         }
-        map_of(&maps.w, rows).forward(cuda, inner, false, z)?;
-        output(cuda, rows, [x0, z, x], out)?;
+        let w = map_of(&maps.w, rows);
+        if !cross_product::forward(cuda, &w, inner, [x0, x], [z, out])? {
+            w.forward(cuda, inner, false, z)?;
+            output(cuda, rows, [x0, z, x], out)?;
+        }
         x = out;
     }
     Ok(())
@@ -68,6 +75,86 @@ pub(super) fn backward(cuda: &Cuda, args: CrossLayerBackward) -> Result {
         CrossInputs::Summed { dx0, first: true, .. } => add(cuda, rows, to, Values::of(dx0, width)),
         CrossInputs::Summed { .. } | CrossInputs::Kept { .. } => Ok(()),
     }
+}
+
+/// All layers, last first. The product that gives the gradient of a layer's input also gives that of the `z` below, and the last one
+/// adds up the gradient of `x0`, where the card has kernels for it.
+pub(super) fn layers_backward(cuda: &Cuda, args: CrossLayersBackward) -> Result {
+    if !go_together(cuda, &args) {
+        return cross_layers_one_by_one(cuda, args);
+    }
+    let CrossLayersBackward { rows, layers, kept, of_outputs, gradients, .. } = args;
+    let (width, top) = (layers[0].w.outputs, layers.len() - 1);
+    let x0 = Values::of(args.x0, width);
+    // Gradients of `z` of layers that follow each other take turns: the gradient of the first layer's input is never stored.
+    let rooms = [&*args.dz, &of_outputs[0]].map(|room| Values::of(room, width));
+    let of_output = |i: usize| Values::of(&of_outputs[i + 1], width);
+    let maps = |i: usize| (map_of(&layers[i].w, rows), layers[i].v.as_ref().map(|v| map_of(v, rows)));
+    let floats = (0..=top).map(maps);
+    let floats = floats.map(|(w, v)| w.floats_of_sums() + v.as_ref().map_or(0, Map::floats_of_sums)).sum();
+    let (mut later, beside) = (LaterSums::new(cuda, floats)?, Beside::new(cuda));
+    let bias = bias_sums(&layers[top].w, gradients);
+    let mut sums = gradient_of_z(cuda, rows, [x0, of_output(top), rooms[0]], None, (bias, &mut later))?;
+    for i in (0..=top).rev() {
+        let (dz, below) = (rooms[(top - i) % 2], rooms[(top - i + 1) % 2]);
+        let x = if i == 0 { x0 } else { Values::of(&kept[i - 1].output, width) };
+        if i < top {
+            // What reads gradients of the layer above, whose rooms are about to be overwritten.
+            beside.wait()?;
+        }
+        let (w, v) = maps(i);
+        let (map, dy) = match v {
+            Some(v) => {
+                let [h, dh] = [&kept[i].h, &*args.dh].map(|of| Values::of(of, v.shape.outputs));
+                let set = Gradient { to: dh, into: InputGradient::default(), sums: None };
+                w.backward((cuda, &beside), h, dz, Some(set), sums, (gradients, &mut later))?;
+                v.parameters_backward(&beside, x, dh, Sums::Missing, (gradients, &mut later))?;
+                (v, dh)
+            }
+            None => {
+                w.parameters_backward(&beside, x, dz, sums, (gradients, &mut later))?;
+                (w, dz)
+            }
+        };
+        beside.mark()?;
+        if i == 0 {
+            let shares = (0..=top).rev().map(|i| [of_output(i), Values::of(&kept[i].z, width)]);
+            let shares: Vec<[Values; 2]> = shares.collect();
+            cross_product::last(cuda, &map, dy, &shares, Values::of(args.dx0, width))?;
+            break;
+        }
+        let bias = bias_sums(&layers[i - 1].w, gradients);
+        let parts = bias.map(|bias| later.room(rows.div_ceil(SUM_ROWS), width, bias)).transpose()?;
+        let (read, written) = ([of_output(i), x0], [of_output(i - 1), below]);
+        cross_product::backward(cuda, &map, dy, read, written, parts)?;
+        sums = if bias.is_some() { Sums::Done } else { Sums::Missing };
+    }
+    later.add()?;
+    beside.join()
+}
+
+/// Whether all layers can go back by kernels that take a product with what surrounds it.
+fn go_together(cuda: &Cuda, args: &CrossLayersBackward) -> bool {
+    let CrossLayersBackward { rows, layers, kept, .. } = *args;
+    let width = layers[0].w.outputs;
+    let wide = |of: &Buffer<f32>| Values::of(of, width);
+    let dx0 = wide(args.dx0);
+    let fits = |(maps, kept): (&CrossMaps, &CrossKept)| {
+        let inner = maps.w.inputs;
+        let [h, dh] = [&kept.h, &*args.dh].map(|of| Values::of(of, inner));
+        let values = [wide(args.x0), wide(args.dz), wide(&kept.z), wide(&kept.output), h, dh];
+        // At full rank there is neither `h` nor its gradient.
+        let values = if maps.v.is_some() { &values[..] } else { &values[..4] };
+        let (w, v) = (map_of(&maps.w, rows), maps.v.as_ref().map(|v| map_of(v, rows)));
+        cross_product::fits(cuda, &w, values) && v.is_none_or(|v| cross_product::fits(cuda, &v, &[]))
+    };
+    let gradients = args.of_outputs.iter().map(wide);
+    args.gradients.len() == 1
+        && layers.len() <= cross_product::LAYERS
+        && layers.iter().zip(kept).all(fits)
+        && gradients.into_iter().all(|of| of.form == Form::Bf16 && of.by_pieces())
+        && dx0.form == Form::F32
+        && dx0.by_pieces()
 }
 
 pub(super) fn x0_gradient(cuda: &Cuda, args: CrossX0Gradient) -> Result {

@@ -6,12 +6,11 @@
 
 #[doc(hidden)]
 pub mod probe;
-mod tensor_map;
 
 use super::Cuda;
 use super::memory::Pointer;
+use super::tensor_map::{Element, Matrix, TensorMap};
 use crate::op::Result;
-use tensor_map::TensorMap;
 
 /// Rows of a block's tile.
 const TILE_ROWS: usize = 128;
@@ -34,9 +33,8 @@ pub(super) struct Bf16Matrix {
 }
 
 impl Bf16Matrix {
-    /// Whether the copy engine can read and write the matrix.
-    fn is_aligned(self) -> bool {
-        self.at.0.is_multiple_of(16) && self.stride.is_multiple_of(8)
+    fn matrix(self) -> Matrix {
+        Matrix { at: self.at, stride: self.stride, element: Element::Bf16 }
     }
 }
 
@@ -66,12 +64,12 @@ pub(super) struct MaskedInputGradient {
 pub(super) fn masked_input_gradient(cuda: &Cuda, args: MaskedInputGradient) -> Result<bool> {
     let MaskedInputGradient { rows, inputs, outputs, dy, w, y, dx, parts } = args;
     let fits = [rows, inputs, outputs].iter().all(|&size| size > 0 && size < 1 << 30);
-    let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(Bf16Matrix::is_aligned);
+    let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(|of| of.matrix().is_aligned());
     if cuda.gpu().capability() != (9, 0) || !fits || !aligned || !inputs.is_multiple_of(8) {
         return Ok(false);
     }
     let kernel = Kernel::of(rows, inputs);
-    let map = |matrix, sizes, box_rows| TensorMap::new(matrix, sizes, [BOX_COLUMNS, box_rows]);
+    let map = |of: Bf16Matrix, sizes, box_rows| TensorMap::new(of.matrix(), sizes, [BOX_COLUMNS, box_rows]);
     let dy = map(dy, [outputs, rows], TILE_ROWS)?;
     let w = map(w, [inputs, outputs], TERMS)?;
     let dx = map(dx, [inputs, rows], SUM_ROWS)?;

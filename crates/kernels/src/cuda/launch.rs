@@ -5,8 +5,8 @@ use super::memory::Pointer;
 use super::work::{ARGUMENTS, Kernel};
 use crate::{Buffer, Element, KernelError};
 
-/// The most words that the arguments of a kernel have in all: four tensor maps and some more.
-const WORDS: usize = 96;
+/// The most words that the arguments of a kernel have in all: eleven tensor maps and some more.
+const WORDS: usize = 192;
 
 /// A kernel to be launched on a rank's queue. Without `grid` nothing is launched; blocks have 256 threads unless told.
 #[must_use = "a kernel runs when it is launched"]

@@ -10,6 +10,7 @@ use super::gradient::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gr
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, mask, parts};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
+use super::weight_gradient::weight_gradient_tf32;
 use crate::op::Result;
 use crate::{
     Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
@@ -110,6 +111,19 @@ impl Map {
                 Values { at: self.w, width: inputs, form: Form::F32 },
                 outputs,
             ),
+        }
+    }
+
+    /// Whether the matrix is there as bf16.
+    pub(super) fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// The bias as bf16, `Some(None)` where the map has none; `None` where a kernel cannot read it.
+    pub(super) fn packed_bias(&self) -> Option<Option<Pointer>> {
+        match self.bias {
+            None => Some(None),
+            Some(_) => self.bias_as(Form::Bf16).map(Some),
         }
     }
 
@@ -223,6 +237,20 @@ impl Map {
             self.input_gradient(cuda, x, dy_rows, dx, later)?;
         }
         self.parameter_gradients(of_matrix, x, (dy, dy_rows), sums, (gradients, later))
+    }
+
+    /// Gradients of matrix and bias beside the operation, which takes that of the input otherwise.
+    pub(super) fn parameters_backward(
+        &self,
+        beside: &Beside,
+        x: Values,
+        dy: Values,
+        sums: Sums,
+        gradients: (&[Buffer<f32>], &mut LaterSums),
+    ) -> Result {
+        let cuda = beside.fork()?;
+        let dy_rows = self.gradient_rows(cuda, dy)?;
+        self.parameter_gradients(cuda, x, (dy, dy_rows), sums, gradients)
     }
 
     /// All gradients of a map with one output in one pass over its input, where rows can be read by pieces; false elsewhere.
@@ -441,7 +469,7 @@ fn weight_gradient(cuda: &Cuda, shape: LinearShape, x: Rows, dy: Rows, dw: Point
     if rows == 0 {
         return cuda.stream().fill(dw.0, 0, outputs * inputs * FLOAT);
     }
-    if inputs == 0 || outputs == 0 {
+    if inputs == 0 || outputs == 0 || weight_gradient_tf32(cuda, shape, x, dy, dw)? {
         return Ok(());
     }
     // Tensor cores write rows of 16 bytes fastest: others go by way of padded ones.

@@ -31,12 +31,12 @@ pub struct Execution {
     pacing: Pacing,
     recorder: Option<Recorder>,
     queues: Queues,
-    /// Whether the next step is queued piece by piece, for its times.
-    time_next: bool,
+    /// Steps until one is queued piece by piece, for its times.
+    until_timed: u64,
 }
 
-/// Steps of which the device times one, where it replays the others.
-const TIMED: u64 = 16;
+/// Steps of which the device times one, where it replays the others: a step that is queued piece by piece takes longer.
+const TIMED: u64 = 64;
 
 /// A collective that was started.
 #[derive(Debug)]
@@ -58,17 +58,7 @@ impl Execution {
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
-        Self {
-            schedule,
-            labels,
-            in_flight,
-            times,
-            free: [None; 3],
-            pacing,
-            recorder,
-            queues,
-            time_next: true,
-        }
+        Self { schedule, labels, in_flight, times, free: [None; 3], pacing, recorder, queues, until_timed: 0 }
     }
 
     /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
@@ -116,7 +106,7 @@ impl Execution {
     /// Forgets the time of every phase.
     pub fn reset_times(&mut self) {
         self.times.fill(PhaseTime::default());
-        self.time_next = true;
+        self.until_timed = 0;
     }
 
     /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
@@ -209,7 +199,7 @@ impl Execution {
             communicators.world().progress()?;
         }
         let replayed = match collected {
-            Some(collected) => collected.submit(!self.is_timed(step))?,
+            Some(collected) => collected.submit(!self.is_timed())?,
             None => false,
         };
         self.queues.submitted(replayed);
@@ -231,9 +221,11 @@ impl Execution {
             .then(|| communicators.world().device().collect())
     }
 
-    /// Whether the phases of step `step` are to be timed.
-    fn is_timed(&mut self, step: u64) -> bool {
-        std::mem::take(&mut self.time_next) || step.is_multiple_of(TIMED)
+    /// Whether the phases of the step at hand are to be timed.
+    fn is_timed(&mut self) -> bool {
+        let timed = self.until_timed == 0;
+        self.until_timed = if timed { TIMED } else { self.until_timed } - 1;
+        timed
     }
 
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.

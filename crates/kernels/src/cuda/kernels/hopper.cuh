@@ -141,6 +141,47 @@ __device__ __forceinline__ void store_shared(u32 at, u32 value) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
 }
 
+// Sixteen bytes of shared memory, at an address that is a multiple of sixteen.
+struct Words {
+    u32 at[4];
+};
+
+__device__ __forceinline__ Words load_shared_words(u32 at) {
+    Words words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.at[0]), "=r"(words.at[1]), "=r"(words.at[2]), "=r"(words.at[3])
+                 : "r"(at));
+    return words;
+}
+
+__device__ __forceinline__ void store_shared_words(u32 at, u32 first, u32 second, u32 third, u32 fourth) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(first), "r"(second), "r"(third), "r"(fourth) : "memory");
+}
+
+__device__ __forceinline__ void load_shared_pair(u32 at, u32 &first, u32 &second) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(at));
+}
+
+// Two floats, at a multiple of eight bytes.
+__device__ __forceinline__ void store_shared_pair(u32 at, float first, float second) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(first), "f"(second) : "memory");
+}
+
+// Four squares of 8 x 8 bf16, of which thread t names row t%8 of square t/8, which is 16 bytes: words[i] are columns 2*(t%4) and the next
+// of row t/4 of square i, as products have them. All threads of a warp.
+__device__ __forceinline__ void load_squares(u32 (&words)[16], u32 first, u32 at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[first]), "=r"(words[first + 1]), "=r"(words[first + 2]), "=r"(words[first + 3])
+                 : "r"(at)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_squares(const u32 (&words)[16], u32 first, u32 at) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(words[first]),
+                 "r"(words[first + 1]), "r"(words[first + 2]), "r"(words[first + 3])
+                 : "memory");
+}
+
 // Two floats as bf16, rounded to nearest even; the first is in the low half.
 __device__ __forceinline__ u32 pack_bf16(float low, float high) {
     u32 pair;
@@ -183,13 +224,13 @@ __device__ __forceinline__ void products_are_done(float (&d)[COUNT]) {
 #define HOPPER_16(i) HOPPER_4(i), HOPPER_4(i + 4), HOPPER_4(i + 8), HOPPER_4(i + 12)
 #define HOPPER_64(i) HOPPER_16(i), HOPPER_16(i + 16), HOPPER_16(i + 32), HOPPER_16(i + 48)
 
-// A warpgroup's product of 64 x 16 (rows along the sum) and 16 x COLUMNS (rows across it) bf16 into f32: d = a*b, plus d where `add`.
-// Thread t holds d[4j + 2h + e]: row 16*(t/32) + 8*h + t%32/4, column 8*j + 2*(t%4) + e.
-template <u32 COLUMNS>
+// A warpgroup's product of 64 x 16 (rows along the sum) and 16 x COLUMNS (rows across it, or ALONG it) bf16 into f32: d = a*b, plus d
+// where `add`. Thread t holds d[4j + 2h + e]: row 16*(t/32) + 8*h + t%32/4, column 8*j + 2*(t%4) + e.
+template <u32 COLUMNS, bool ALONG = false>
 struct Warpgroup;
 
-template <>
-struct Warpgroup<256> {
+template <bool ALONG>
+struct Warpgroup<256, ALONG> {
     __device__ static __forceinline__ void multiply(float (&d)[128], u64 a, u64 b, u32 add) {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
@@ -201,14 +242,31 @@ struct Warpgroup<256> {
                  " %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
                  " %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
                  " %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-                 "%128, %129, add, 1, 1, 0, 1;\n}"
+                 "%128, %129, add, 1, 1, 0, %131;\n}"
                  : HOPPER_64(0), HOPPER_64(64)
-                 : "l"(a), "l"(b), "r"(add));
+                 : "l"(a), "l"(b), "r"(add), "n"(ALONG ? 0 : 1));
     }
 };
 
-template <>
-struct Warpgroup<128> {
+template <bool ALONG>
+struct Warpgroup<192, ALONG> {
+    __device__ static __forceinline__ void multiply(float (&d)[96], u64 a, u64 b, u32 add) {
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %98, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 " %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 " %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+                 "%96, %97, add, 1, 1, 0, %99;\n}"
+                 : HOPPER_64(0), HOPPER_16(64), HOPPER_16(80)
+                 : "l"(a), "l"(b), "r"(add), "n"(ALONG ? 0 : 1));
+    }
+};
+
+template <bool ALONG>
+struct Warpgroup<128, ALONG> {
     __device__ static __forceinline__ void multiply(float (&d)[64], u64 a, u64 b, u32 add) {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -216,8 +274,22 @@ struct Warpgroup<128> {
                  " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
                  " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                  " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "%64, %65, add, 1, 1, 0, 1;\n}"
+                 "%64, %65, add, 1, 1, 0, %67;\n}"
                  : HOPPER_64(0)
-                 : "l"(a), "l"(b), "r"(add));
+                 : "l"(a), "l"(b), "r"(add), "n"(ALONG ? 0 : 1));
     }
 };
+
+// A warpgroup's product of 64 x 8 and 8 x 128 tf32 into f32: d = a*b, plus d where `add`. Both run along the sum. Of a, thread t holds
+// row 16*(t/32) + 8*(i%2) + t%32/4, term 4*(i/2) + t%4 as a[i], which stay as they are until the product has ended; of d as above.
+__device__ __forceinline__ void multiply_tf32(float (&d)[64], const u32 (&a)[4], u64 b, u32 add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "{%64, %65, %66, %67}, %68, add, 1, 1;\n}"
+                 : HOPPER_64(0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
