@@ -1,6 +1,6 @@
 //! Reads batches ahead of the training step, on a thread of its own, or on several that take turns.
 //!
-//! A thread fills its batches in the order in which they will be asked for, checks them, and stays [`DEPTH`] of them ahead. Empty
+//! A thread fills its batches in the order in which they will be asked for, checks them, and stays a few of them ahead. Empty
 //! batches come back to it, so that nothing is allocated once they have grown.
 
 use super::Source;
@@ -16,11 +16,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Batches that each thread reads ahead.
+/// Batches that the only thread reads ahead, or each of several.
 const DEPTH: usize = 3;
+const DEPTH_OF_EACH: usize = 2;
 
-/// The most threads that read for a GPU, which leaves the cores of the host to them.
-const READERS: usize = 4;
+/// The most threads that read for a GPU, which leaves the cores of the host to them. A thread reads some seven million samples of
+/// Criteo's shape a second from memory, and a GPU may train on thirty.
+const READERS: usize = 8;
 
 /// A batch and its positions, or why it could not be read.
 type Read = Result<(Range<u64>, Batch), DataError>;
@@ -46,11 +48,12 @@ impl Reader {
     fn start(
         mut source: Source,
         model: &Model,
+        depth: usize,
         portions: impl Iterator<Item = Range<u64>> + Send + 'static,
     ) -> Self {
-        let (ready_from, ready) = sync_channel(DEPTH);
-        let (empty, empty_from) = sync_channel(DEPTH + 1);
-        for _ in 0..DEPTH {
+        let (ready_from, ready) = sync_channel(depth);
+        let (empty, empty_from) = sync_channel(depth + 1);
+        for _ in 0..depth {
             // There is room for all of them.
             let _ = empty.try_send(Batch::default());
         }
@@ -94,9 +97,11 @@ impl Prefetch {
         };
         let others: Vec<Source> = (1..wanted).map_while(|_| source.another()).collect();
         let count = others.len() + 1;
+        let depth = if count == 1 { DEPTH } else { DEPTH_OF_EACH };
         let all = std::iter::once(source).chain(others).enumerate();
-        let readers =
-            all.map(|(i, source)| Reader::start(source, &run.model, portions.clone().skip(i).step_by(count)));
+        let readers = all.map(|(i, source)| {
+            Reader::start(source, &run.model, depth, portions.clone().skip(i).step_by(count))
+        });
         Self { readers: readers.collect(), next: 0 }
     }
 
