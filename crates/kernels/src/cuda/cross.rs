@@ -265,10 +265,10 @@ fn onto(cuda: &Cuda, map: &Map, dy: Values, from: Values, to: Values) -> Result<
         let into = InputGradient { accumulate: true, relu: false };
         return Ok(Some(Gradient { to, into, sums: None }));
     }
-    let ((w, turned), dy) = (map.matrix_of_gradients(cuda)?, Rows::new(cuda, Scratch::Left, dy, rows)?);
+    let (w, dy) = (map.matrix(cuda)?, Rows::new(cuda, Scratch::Left, dy, rows)?);
     let product = Product {
         precision: cuda.precision(),
-        transposed: [turned, false],
+        transposed: [false, false],
         sizes: [inputs, rows, outputs],
         strides: [w.stride, dy.stride, to.stride()],
         alignments: [alignment(w.at), alignment(dy.at), alignment(to.at).min(alignment(from.at))],

@@ -9,7 +9,6 @@ use super::beside::Beside;
 use super::gradient::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, mask, parts};
-use super::pack::turned_stride;
 use super::product::{Epilogue, Form, Operands, Product, alignment};
 use super::weight_gradient::weight_gradient_tf32;
 use crate::op::Result;
@@ -80,8 +79,6 @@ pub(super) struct Map {
     bias: Option<Pointer>,
     /// Matrix as bf16, and behind it the bias.
     packed: Option<Pointer>,
-    /// Matrix turned, for gradients of inputs in tf32.
-    turned: Option<Pointer>,
 }
 
 impl Map {
@@ -91,17 +88,13 @@ impl Map {
         at: LinearAt,
         packed: Option<&PackedLinear>,
     ) -> Self {
-        let as_packed = |precision: Precision| {
-            let packed = packed.filter(|packed| packed.made.is_some_and(|made| made.precision == precision));
-            packed.map(|packed| packed.panels.card_address())
-        };
+        let packed = packed.filter(|packed| !packed.is_empty());
         Self {
             shape,
             at,
             w: parameters.plus(at.weight * FLOAT),
             bias: at.bias.map(|bias| parameters.plus(bias * FLOAT)),
-            packed: as_packed(Precision::Bf16),
-            turned: as_packed(Precision::Tf32),
+            packed: packed.map(|packed| packed.panels.card_address()),
         }
     }
 
@@ -118,16 +111,6 @@ impl Map {
                 Values { at: self.w, width: inputs, form: Form::F32 },
                 outputs,
             ),
-        }
-    }
-
-    /// The matrix as products of gradients with it read it, and whether it is turned there.
-    pub(super) fn matrix_of_gradients(&self, cuda: &Cuda) -> Result<(Rows, bool)> {
-        match self.turned {
-            Some(at) if cuda.precision() == Precision::Tf32 => {
-                Ok((Rows { at, stride: turned_stride(self.shape.outputs), form: Form::F32 }, true))
-            }
-            _ => Ok((self.matrix(cuda)?, false)),
         }
     }
 
@@ -345,25 +328,18 @@ impl Map {
             return Ok(());
         }
         if outputs > 0 {
-            let (w, turned) = self.matrix_of_gradients(cuda)?;
-            // Tensor cores write rows of 16 bytes fastest: others go by way of padded ones.
-            let pads = turned && to.form == Form::F32 && !to.by_pieces() && !into.accumulate;
-            let stride = if pads { inputs.next_multiple_of(4) } else { to.stride() };
-            let d = if pads { cuda.scratch(Scratch::Converted, rows * stride * FLOAT)? } else { to.at };
+            let w = self.matrix(cuda)?;
             let product = Product {
                 precision: cuda.precision(),
-                transposed: [turned, false],
+                transposed: [false, false],
                 sizes: [inputs, rows, outputs],
-                strides: [w.stride, dy.stride, stride],
-                alignments: [w.at, dy.at, d].map(alignment),
+                strides: [w.stride, dy.stride, to.stride()],
+                alignments: [w.at, dy.at, to.at].map(alignment),
                 output: to.form,
                 epilogue: Epilogue::None,
                 add: into.accumulate,
             };
-            cuda.product(product, Operands { a: w.at, b: dy.at, d, bias: None })?;
-            if pads {
-                unpad(cuda, [rows, inputs, stride], d, to.at)?;
-            }
+            cuda.product(product, Operands { a: w.at, b: dy.at, d: to.at, bias: None })?;
         } else if !into.accumulate {
             cuda.stream().fill(to.at.0, 0, rows * to.stride() * to.form.bytes())?;
         }
@@ -513,11 +489,15 @@ fn weight_gradient(cuda: &Cuda, shape: LinearShape, x: Rows, dy: Rows, dw: Point
         add: false,
     };
     cuda.product(product, Operands { a: x.at, b: dy.at, d: to, bias: None })?;
-    if pads { unpad(cuda, [outputs, inputs, width], to, dw) } else { Ok(()) }
-}
-
-/// Copies rows of `width` floats to where nothing is between them.
-fn unpad(cuda: &Cuda, [rows, width, padded]: [usize; 3], from: Pointer, to: Pointer) -> Result {
-    let launch = cuda.kernel("unpadded").grid(cuda.blocks_for(rows * width)).arg(rows);
-    launch.arg(width as u32).arg(padded as u32).arg(from).arg(to).launch()
+    if !pads {
+        return Ok(());
+    }
+    cuda.kernel("unpadded")
+        .grid(cuda.blocks_for(outputs * inputs))
+        .arg(outputs)
+        .arg(inputs as u32)
+        .arg(width as u32)
+        .arg(to)
+        .arg(dw)
+        .launch()
 }

@@ -1,6 +1,6 @@
 //! Matrices of linear maps as the products of a device read them fastest.
 //!
-//! Products in bf16 read their operands in tiles of their own order, and a GPU's in tf32 along their sums. A matrix that many products read is brought into that
+//! Products in bf16 read their operands in tiles of their own order. A matrix that many products read is brought into that
 //! order once, whenever its weights have changed, instead of once for each product.
 
 use super::{Check, Result};
@@ -10,8 +10,8 @@ use spec::precision::Precision;
 
 /// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
 ///
-/// A CPU gives the same bits with a packed matrix and without. A GPU that stores the output as bf16 packs the bias too, and adds it as
-/// bf16 if it is packed; in tf32 it may choose another order of the sum. A packed matrix of another precision than the device's is
+/// A product gives the same bits with a packed matrix and without; a GPU that stores the output as bf16 packs the bias too, and adds
+/// it as bf16 if it is packed. A packed matrix of another precision than the device's is
 /// ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
 #[derive(Debug)]
 pub struct PackedLinear {
