@@ -97,7 +97,7 @@ pub(super) fn last(cuda: &Cuda, v: &Map, dy: Values, layers: &[[Values; 2]], dx0
     // Floats are written as they are: nothing is rounded.
     let floats = Matrix { at: dx0.at, stride: dx0.stride(), element: Element::F32 };
     let dx0 = TensorMap::new(floats, [width, rows], [BOX_FLOATS, SUM_ROWS])?;
-    let launch = cuda.kernel("cross_product_last_f32").words(left(dy, rows)?.words());
+    let launch = cuda.kernel("cross_product_last").words(left(dy, rows)?.words());
     let launch = launch.words(right(cuda, v)?.words()).words(&maps).words(dx0.words());
     let launch = launch.arg(rows as u32).arg(width as u32).arg(rank as u32).arg(layers.len() as u32);
     shaped(cuda, launch, [rows, width], false).launch()

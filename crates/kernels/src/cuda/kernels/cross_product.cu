@@ -26,9 +26,7 @@
 enum Kind {
     FORWARD,  // x0, x: z = p + b, x0 * z + x
     BACKWARD, // g, x0: dx = p + g, dx * x0
-    INPUT,    // nothing, x0: dx = p, dx * x0
-    LAST,     // g, z of each layer: sum of g * z + (p + the last g); then nothing
-    LAST_F32, // the same: the sum's first 32 columns, and its last 32
+    LAST,     // g, z of each layer: the first 32 columns of the sum of g * z + (p + the last g) in floats, and its last 32
 };
 
 // Where pieces come from and go to; where layers are added up, one of the first two for each.
@@ -52,8 +50,7 @@ template <Kind KIND, u32 COLUMNS, u32 STAGES, u32 SLOTS>
 struct CrossProduct {
     // Whether rows of the second operand run along the sum.
     static constexpr bool ALONG = KIND == FORWARD;
-    static constexpr bool LAYERS = KIND == LAST || KIND == LAST_F32, SUMS = KIND == BACKWARD || KIND == INPUT;
-    static constexpr bool LOADS_FIRST = KIND != INPUT, STORES_SECOND = KIND != LAST;
+    static constexpr bool LAYERS = KIND == LAST, SUMS = KIND == BACKWARD;
     static constexpr u32 BOXES = COLUMNS / 64;
     static constexpr u32 LEFT = ROWS * TERMS * 2, RIGHT = BOXES * BOX, STAGE = LEFT + RIGHT;
 
@@ -142,7 +139,7 @@ struct CrossProduct {
                 if (!LAYERS || store.layer + 1 == of.layers) {
                     u32 row = first_row(store.tile) + group * GROUP_ROWS, column = first_column(store.tile) + 64 * store.box;
                     store_box(*of.to_first, box, column, row);
-                    if (STORES_SECOND) store_box(*of.to_second, box + BOX, column + (KIND == LAST_F32 ? 32 : 0), row);
+                    store_box(*of.to_second, box + BOX, column + (LAYERS ? 32 : 0), row);
                     stores_end();
                     stores_have_read();
                 }
@@ -151,8 +148,8 @@ struct CrossProduct {
             if (load.tile < tiles) {
                 u32 row = first_row(load.tile) + group * GROUP_ROWS, column = first_column(load.tile) + 64 * load.box;
                 u32 barrier = loaded(group, at.stage);
-                barrier_arrive_and_expect(barrier, LOADS_FIRST ? SLOT : BOX);
-                if (LOADS_FIRST) load_box(of.first[load.layer], box, barrier, column, row);
+                barrier_arrive_and_expect(barrier, SLOT);
+                load_box(of.first[load.layer], box, barrier, column, row);
                 load_box(of.second[load.layer], box + BOX, barrier, column, row);
                 load.advance(of.layers, stride);
             }
@@ -246,7 +243,7 @@ struct CrossProduct {
                                              u32 thread, const float *parts, Place<SLOTS> &piece) const {
         u32 at = slot(group, piece.stage), one[WORDS], two[WORDS];
         barrier_wait(loaded(group, piece.stage), piece.parity);
-        if (LOADS_FIRST) load_words(one, at, thread);
+        load_words(one, at, thread);
         load_words(two, at + BOX, thread);
 #pragma unroll
         for (u32 i = 0; i < WORDS; i++) {
@@ -258,7 +255,7 @@ struct CrossProduct {
                 two[i] = pack_bf16(product_and(low_of(x0), low_of(z), low_of(two[i])),
                                    product_and(high_of(x0), high_of(z), high_of(two[i])));
             } else {
-                if (KIND == BACKWARD) low = __fadd_rn(low, low_of(one[i])), high = __fadd_rn(high, high_of(one[i]));
+                low = __fadd_rn(low, low_of(one[i])), high = __fadd_rn(high, high_of(one[i]));
                 one[i] = pack_bf16(low, high);
                 two[i] = pack_bf16(__fmul_rn(low_of(one[i]), low_of(two[i])), __fmul_rn(high_of(one[i]), high_of(two[i])));
             }
@@ -299,21 +296,14 @@ struct CrossProduct {
         }
     }
 
+    // Writes a piece of floats, which go over two boxes: over what other threads of the warp have read by now.
     __device__ static __forceinline__ void write(const float (&total)[2 * WORDS], u32 at, u32 thread) {
-        if (KIND == LAST) {
-            u32 words[WORDS];
+        __syncwarp();
+        u32 lane = thread % WARP, line = lane / 4, to = at + (thread / WARP * 16 + line) * 128 + lane % 2 * 8;
 #pragma unroll
-            for (u32 i = 0; i < WORDS; i++) words[i] = pack_bf16(total[2 * i], total[2 * i + 1]);
-            store_words(words, at, thread);
-        } else {
-            // Floats of a row go over two boxes, over what other threads of the warp have read by now.
-            __syncwarp();
-            u32 lane = thread % WARP, line = lane / 4, to = at + (thread / WARP * 16 + line) * 128 + lane % 2 * 8;
-#pragma unroll
-            for (u32 i = 0; i < WORDS; i++) {
-                u32 chunk = 2 * (i / 2 % 4) + lane % 4 / 2;
-                store_shared_pair(to + i / 8 * BOX + i % 2 * 1024 + ((chunk ^ line) << 4), total[2 * i], total[2 * i + 1]);
-            }
+        for (u32 i = 0; i < WORDS; i++) {
+            u32 chunk = 2 * (i / 2 % 4) + lane % 4 / 2;
+            store_shared_pair(to + i / 8 * BOX + i % 2 * 1024 + ((chunk ^ line) << 4), total[2 * i], total[2 * i + 1]);
         }
     }
 
@@ -393,20 +383,11 @@ KERNEL(cross_product_backward)(MAP dh, MAP v, MAP g, MAP x0, MAP dx, MAP dz, u32
     cross_product<BACKWARD, SHAPE>(dh, v, {&g, &x0, &dx, &dz, 1}, {rows, width, 1, 0, parts}, rank);
 }
 
-// The same without g, behind any linear map.
-KERNEL(cross_product_input)(MAP dy, MAP w, MAP x0, MAP dx, MAP dz, u32 rows, u32 width, u32 outputs, float *parts) {
-    cross_product<INPUT, SHAPE>(dy, w, {&x0, &x0, &dx, &dz, 1}, {rows, width, 1, 0, parts}, outputs);
-}
-
 // dx0 = sum of g * z over `count` layers in the order given, plus dx = dh*v + g of the last of them.
 struct Layers {
     TensorMap g[MOST_LAYERS], z[MOST_LAYERS];
 };
-KERNEL(cross_product_last_bf16)
+KERNEL(cross_product_last)
 (MAP dh, MAP v, const __grid_constant__ Layers layers, MAP dx0, u32 rows, u32 width, u32 rank, u32 count) {
     cross_product<LAST, SHAPE>(dh, v, {layers.g, layers.z, &dx0, &dx0, count}, {rows, width, count, 0, 0}, rank);
-}
-KERNEL(cross_product_last_f32)
-(MAP dh, MAP v, const __grid_constant__ Layers layers, MAP dx0, u32 rows, u32 width, u32 rank, u32 count) {
-    cross_product<LAST_F32, SHAPE>(dh, v, {layers.g, layers.z, &dx0, &dx0, count}, {rows, width, count, 0, 0}, rank);
 }
