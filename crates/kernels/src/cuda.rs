@@ -71,7 +71,7 @@ use spec::precision::Precision;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{CardEvent, Stream};
 
-/// Queues of a rank: computations, exchanges, gradients, inputs, results on their way back, and what operations do beside.
+/// Queues of a rank: computations, exchanges, gradients, inputs, what no computation of a step waits for, and what operations do beside.
 pub(crate) const QUEUES: usize = 6;
 /// The queue of the last kind.
 const BESIDE: usize = QUEUES - 1;

@@ -119,7 +119,8 @@ impl Device {
     }
 
     /// The device with its operations in queue `queue`, one of five that run beside each other: 0 for computations, 1 for
-    /// exchanges, 2 for gradients, 3 for inputs, 4 for results on their way to the host. Devices whose operations are done when they return have no queues.
+    /// exchanges, 2 for gradients, 3 for inputs, 4 for what no computation of a step waits for. Devices whose operations are done when
+    /// they return have no queues.
     pub fn on(&self, queue: usize) -> Device {
         match self {
             Device::Cuda(cuda) => Device::Cuda(cuda.on(queue)),

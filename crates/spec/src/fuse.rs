@@ -52,7 +52,8 @@ impl Fuse {
     }
 
     /// Whether vectors are looked up, and tables updated, in place, if they can be. Auto does so on every device: vectors and gradients
-    /// are copied less, and no bit changes.
+    /// are copied less. Gradients of a block then lie in one bucket, which changes no bit but those of a norm that is clipped, and those of
+    /// cross layers in bf16 on GPUs.
     pub fn in_place(self) -> bool {
         self != Fuse::Never
     }

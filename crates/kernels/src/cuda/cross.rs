@@ -139,10 +139,12 @@ fn go_together(cuda: &Cuda, args: &CrossLayersBackward) -> bool {
     let width = layers[0].w.outputs;
     let wide = |of: &Buffer<f32>| Values::of(of, width);
     let dx0 = wide(args.dx0);
-    let fits = |(maps, kept): (&CrossMaps, &CrossKept)| {
+    let fits = |(i, (maps, kept)): (usize, (&CrossMaps, &CrossKept))| {
         let inner = maps.w.inputs;
         let [h, dh] = [&kept.h, &*args.dh].map(|of| Values::of(of, inner));
-        let values = [wide(args.x0), wide(args.dz), wide(&kept.z), wide(&kept.output), h, dh];
+        // Nothing here reads the output of the last layer.
+        let output = if i + 1 == layers.len() { args.x0 } else { &kept.output };
+        let values = [wide(args.x0), wide(args.dz), wide(&kept.z), wide(output), h, dh];
         // At full rank there is neither `h` nor its gradient.
         let values = if maps.v.is_some() { &values[..] } else { &values[..4] };
         let (w, v) = (map_of(&maps.w, rows), maps.v.as_ref().map(|v| map_of(v, rows)));
@@ -151,7 +153,7 @@ fn go_together(cuda: &Cuda, args: &CrossLayersBackward) -> bool {
     let gradients = args.of_outputs.iter().map(wide);
     args.gradients.len() == 1
         && layers.len() <= cross_product::LAYERS
-        && layers.iter().zip(kept).all(fits)
+        && layers.iter().zip(kept).enumerate().all(fits)
         && gradients.into_iter().all(|of| of.form == Form::Bf16 && of.by_pieces())
         && dx0.form == Form::F32
         && dx0.by_pieces()

@@ -54,10 +54,9 @@ pub(super) fn forward(
     if !fits(cuda, w, &[h, x0, x, z, out]) {
         return Ok(false);
     }
-    let matrix = Matrix { at: w.matrix(cuda)?.at, stride: w.matrix(cuda)?.stride, element: Element::Bf16 };
-    let wide = |of| map(of, rows, TERMS);
+    let wide = |of| map(of, rows, SUM_ROWS);
     let launch = cuda.kernel("cross_product_forward").words(left(h, rows)?.words());
-    let launch = launch.words(TensorMap::new(matrix, [rank, width], [BOX_COLUMNS, TILE_COLUMNS])?.words());
+    let launch = launch.words(right(cuda, w, TILE_COLUMNS)?.words());
     let launch = launch.words(wide(x0)?.words()).words(wide(x)?.words());
     let launch = launch.words(wide(z)?.words()).words(wide(out)?.words());
     let launch = launch.arg(rows as u32).arg(width as u32).arg(rank as u32).arg(bias);
@@ -78,7 +77,8 @@ pub(super) fn backward(
     let LinearShape { rows, inputs: width, outputs: rank } = v.shape;
     let wide = |of| map(of, rows, SUM_ROWS);
     let launch = cuda.kernel("cross_product_backward").words(left(dy, rows)?.words());
-    let launch = launch.words(right(cuda, v)?.words()).words(wide(g)?.words()).words(wide(x0)?.words());
+    let launch =
+        launch.words(right(cuda, v, TERMS)?.words()).words(wide(g)?.words()).words(wide(x0)?.words());
     let launch = launch.words(wide(dx)?.words()).words(wide(dz)?.words());
     let launch = launch.arg(rows as u32).arg(width as u32).arg(rank as u32).arg(parts);
     shaped(cuda, launch, [rows, width], true).launch()
@@ -98,7 +98,7 @@ pub(super) fn last(cuda: &Cuda, v: &Map, dy: Values, layers: &[[Values; 2]], dx0
     let floats = Matrix { at: dx0.at, stride: dx0.stride(), element: Element::F32 };
     let dx0 = TensorMap::new(floats, [width, rows], [BOX_FLOATS, SUM_ROWS])?;
     let launch = cuda.kernel("cross_product_last").words(left(dy, rows)?.words());
-    let launch = launch.words(right(cuda, v)?.words()).words(&maps).words(dx0.words());
+    let launch = launch.words(right(cuda, v, TERMS)?.words()).words(&maps).words(dx0.words());
     let launch = launch.arg(rows as u32).arg(width as u32).arg(rank as u32).arg(layers.len() as u32);
     shaped(cuda, launch, [rows, width], false).launch()
 }
@@ -114,12 +114,12 @@ fn left(of: Values, rows: usize) -> Result<TensorMap> {
     map(of, rows, TILE_ROWS)
 }
 
-/// The map of a matrix by which gradients are multiplied.
-fn right(cuda: &Cuda, of: &Map) -> Result<TensorMap> {
+/// The map of a matrix, in boxes of so many rows.
+fn right(cuda: &Cuda, of: &Map, box_rows: usize) -> Result<TensorMap> {
     let LinearShape { inputs, outputs, .. } = of.shape;
     let rows = of.matrix(cuda)?;
     let matrix = Matrix { at: rows.at, stride: rows.stride, element: Element::Bf16 };
-    TensorMap::new(matrix, [inputs, outputs], [BOX_COLUMNS, TERMS])
+    TensorMap::new(matrix, [inputs, outputs], [BOX_COLUMNS, box_rows])
 }
 
 /// Blocks and shared memory of a launch.

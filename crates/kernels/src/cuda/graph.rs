@@ -58,6 +58,11 @@ impl Graph {
         Ok(Self { gpu: gpu.clone(), template, executable, nodes })
     }
 
+    /// Whether the kernel at place `at` of the list can be given other arguments.
+    pub(crate) fn knows(&self, at: usize) -> bool {
+        self.nodes.contains_key(&at)
+    }
+
     /// Gives the kernel at place `at` of the list other arguments, for launches from now on.
     pub(crate) fn set_arguments(
         &mut self,

@@ -3,8 +3,8 @@
 //! While a rank collects, its operations put no work into queues: they are checked, and what they would have queued goes into a list.
 //! When the list is submitted, the card gets it as one graph if the same list was seen before; otherwise piece by piece. Lists are
 //! compared down to the last argument, so that a graph is never stale and operations need not know of graphs. Where a few kernels have
-//! other arguments than before (a step's number, a rate, a seed), they are set in the graph. Whatever needs the device in between (reading memory, freeing it, waiting for a point of the list) has the list
-//! put into the queues first.
+//! other arguments than before (a step's number, a rate, a seed), they are set in the graph. Whatever needs the device in between
+//! (reading memory, freeing it, waiting for a point of the list) has the list put into the queues first.
 
 use super::counters::Counters;
 use super::gpu::Gpu;
@@ -184,8 +184,11 @@ impl State {
             self.remember(fingerprints);
             return true;
         }
-        let seen = self.seen.iter().any(|seen| seen.shape == fingerprints.shape);
-        if self.spoiled == SPOILED || !seen {
+        let of_shape = |other: Fingerprints| other.shape == fingerprints.shape;
+        let seen = self.seen.iter().any(|&seen| of_shape(seen));
+        // A graph whose arguments cannot be set is of no use to a list that never comes back, nor would another be.
+        let in_vain = !comes_back && self.graphs.iter().any(|kept| of_shape(kept.fingerprints));
+        if self.spoiled >= SPOILED || !seen || in_vain {
             return false;
         }
         let made = {
@@ -207,11 +210,14 @@ impl State {
 
     /// Sets the list's arguments in a graph that differs in a few of them alone, and makes it the last one. False where there is none.
     fn set_arguments(&mut self, fingerprints: Fingerprints) -> bool {
-        let Self { graphs, list, .. } = self;
+        let Self { graphs, list, spoiled, .. } = self;
         let of_shape =
             graphs.iter().enumerate().filter(|(_, kept)| kept.fingerprints.shape == fingerprints.shape);
         let mut changed = of_shape.filter_map(|(at, kept)| Some((at, kept.list.changed(list)?)));
-        let Some((at, changed)) = changed.find(|(_, changed)| changed.len() <= CHANGED) else { return false };
+        let few = |(at, changed): &(usize, Vec<usize>)| {
+            changed.len() <= CHANGED && changed.iter().all(|&kernel| graphs[*at].graph.knows(kernel))
+        };
+        let Some((at, changed)) = changed.find(few) else { return false };
         let mut kept = graphs.remove(at);
         let set = changed.into_iter().try_for_each(|at| match &list.work[at] {
             Work::Kernel(kernel) => kept.graph.set_arguments(at, kernel, &list.words),
@@ -219,6 +225,7 @@ impl State {
         });
         if set.is_err() {
             // Some are set and some are not: the graph is of no use any more.
+            *spoiled += 1;
             return false;
         }
         kept.fingerprints = fingerprints;

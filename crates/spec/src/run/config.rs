@@ -193,7 +193,8 @@ pub struct TrainConfig {
     /// ranks are numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_permute: Option<PeerPermute>,
-    /// Approximate size in bytes of the buckets in which dense gradients are reduced. Default: 4194304.
+    /// Approximate size in bytes of the buckets in which dense gradients are reduced. Default: 4194304. The only rank of a run
+    /// has one for each block instead, unless `fuse` is `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.

@@ -30,7 +30,7 @@ impl<'a> Build<'a> {
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
         let fused = Fused::new(deployment, options);
-        // The only rank has nobody to reduce gradients with: one bucket, so that layers that stand behind each other go back together.
+        // The only rank has nobody to reduce gradients with: one bucket for each block, so that layers that stand behind each other go back together.
         let together = !matches!(fused, Fused::Nothing) && deployment.emulation.is_none();
         let bytes = if together { usize::MAX } else { bytes };
         let buckets = buckets::of_network(&parameters, bytes);

@@ -1,4 +1,4 @@
-// Products of cross layers of low rank in bf16, on Hopper's tensor cores, with what surrounds them: values are read once, while the
+// Products of cross layers in bf16, on Hopper's tensor cores, with what surrounds them: values are read once, while the
 // tensor cores multiply, and the product itself is written only where something else needs it. Products are in f32 and rounded to bf16;
 // every other operation is rounded by itself, in the order of reference/interaction.rs.
 //

@@ -21,5 +21,6 @@ fn small_products_and_those_that_leave_tiles_empty_are_left_to_the_library() {
 
 #[test]
 fn a_block_fits_into_shared_memory() {
-    assert!(SHARED <= 232_448);
+    assert_eq!(SHARED, 230_560);
+    const { assert!(SHARED <= 232_448, "shared memory that a block of an H200 may have") };
 }
