@@ -5,8 +5,8 @@ use crate::{Cuda, KernelError};
 /// Work of a rank's queues that is collected while this value lives, and given to the device by [`Collected::submit`].
 ///
 /// A GPU carries out work that repeats (the same kernels and copies, but for arguments of a few kernels) as one graph, without the
-/// host in between. Work that is new is queued as usual. What needs the device meanwhile, such as reading a buffer, ends the collection early; nothing is
-/// lost. Dropped without being submitted, as after an error, the work that was collected is not done.
+/// host in between. Work that is new is queued as usual. What needs the device meanwhile, such as reading a buffer, ends the collection
+/// early; nothing is lost. Dropped without being submitted, as after an error, the work that was collected is not done.
 ///
 /// On devices whose operations are done when they return there is nothing to collect.
 ///

@@ -105,8 +105,7 @@ pub(super) fn last(cuda: &Cuda, v: &Map, dy: Values, layers: &[[Values; 2]], dx0
 
 /// The map of values of bf16, in boxes of so many rows.
 fn map(of: Values, rows: usize, box_rows: usize) -> Result<TensorMap> {
-    let matrix = Matrix { at: of.at, stride: of.stride(), element: Element::Bf16 };
-    TensorMap::new(matrix, [of.width, rows], [BOX_COLUMNS, box_rows])
+    TensorMap::new(Matrix::bf16(of.at, of.stride()), [of.width, rows], [BOX_COLUMNS, box_rows])
 }
 
 /// The map of a product's left operand.
@@ -118,8 +117,7 @@ fn left(of: Values, rows: usize) -> Result<TensorMap> {
 fn right(cuda: &Cuda, of: &Map, box_rows: usize) -> Result<TensorMap> {
     let LinearShape { inputs, outputs, .. } = of.shape;
     let rows = of.matrix(cuda)?;
-    let matrix = Matrix { at: rows.at, stride: rows.stride, element: Element::Bf16 };
-    TensorMap::new(matrix, [inputs, outputs], [BOX_COLUMNS, box_rows])
+    TensorMap::new(Matrix::bf16(rows.at, rows.stride), [inputs, outputs], [BOX_COLUMNS, box_rows])
 }
 
 /// Blocks and shared memory of a launch.

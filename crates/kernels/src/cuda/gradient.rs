@@ -9,7 +9,7 @@ pub mod probe;
 
 use super::Cuda;
 use super::memory::Pointer;
-use super::tensor_map::{Element, Matrix, TensorMap};
+use super::tensor_map::{Matrix, TensorMap};
 use crate::op::Result;
 
 /// Rows of a block's tile.
@@ -24,21 +24,7 @@ const BOX_BYTES: usize = 8192;
 /// Tiles below which narrow ones are taken, so that more multiprocessors work. No property of the card, so that bits are none either.
 const FEW_TILES: usize = 128;
 
-/// A matrix of bf16 on the card, row by row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bf16Matrix {
-    pub(super) at: Pointer,
-    /// Elements from row to row.
-    pub(super) stride: usize,
-}
-
-impl Bf16Matrix {
-    fn matrix(self) -> Matrix {
-        Matrix { at: self.at, stride: self.stride, element: Element::Bf16 }
-    }
-}
-
-/// Operands of [`masked_input_gradient`].
+/// Operands of [`masked_input_gradient`]: matrices of bf16.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MaskedInputGradient {
     /// Rows of dy, y and dx.
@@ -48,13 +34,13 @@ pub(super) struct MaskedInputGradient {
     /// Columns of dy, rows of w.
     pub(super) outputs: usize,
     /// Gradient of the map's output.
-    pub(super) dy: Bf16Matrix,
+    pub(super) dy: Matrix,
     /// Weights.
-    pub(super) w: Bf16Matrix,
+    pub(super) w: Matrix,
     /// Output of the ReLU below: the gradient is 0 where it is 0 or less.
-    pub(super) y: Option<Bf16Matrix>,
+    pub(super) y: Option<Matrix>,
     /// Gradient of the map's input, overwritten.
-    pub(super) dx: Bf16Matrix,
+    pub(super) dx: Matrix,
     /// f32 sums of the columns of dx over each [`SUM_ROWS`] rows, overwritten: a row of `inputs` floats each.
     pub(super) parts: Option<Pointer>,
 }
@@ -64,12 +50,12 @@ pub(super) struct MaskedInputGradient {
 pub(super) fn masked_input_gradient(cuda: &Cuda, args: MaskedInputGradient) -> Result<bool> {
     let MaskedInputGradient { rows, inputs, outputs, dy, w, y, dx, parts } = args;
     let fits = [rows, inputs, outputs].iter().all(|&size| size > 0 && size < 1 << 30);
-    let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(|of| of.matrix().is_aligned());
+    let aligned = [Some(dy), Some(w), y, Some(dx)].into_iter().flatten().all(Matrix::is_aligned);
     if cuda.gpu().capability() != (9, 0) || !fits || !aligned || !inputs.is_multiple_of(8) {
         return Ok(false);
     }
     let kernel = Kernel::of(rows, inputs);
-    let map = |of: Bf16Matrix, sizes, box_rows| TensorMap::new(of.matrix(), sizes, [BOX_COLUMNS, box_rows]);
+    let map = |of: Matrix, sizes, box_rows| TensorMap::new(of, sizes, [BOX_COLUMNS, box_rows]);
     let dy = map(dy, [outputs, rows], TILE_ROWS)?;
     let w = map(w, [inputs, outputs], TERMS)?;
     let dx = map(dx, [inputs, rows], SUM_ROWS)?;

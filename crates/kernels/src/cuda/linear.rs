@@ -6,10 +6,11 @@
 use super::Cuda;
 use super::arrays::Scratch;
 use super::beside::Beside;
-use super::gradient::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
+use super::gradient::{MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, mask, parts};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
+use super::tensor_map::Matrix;
 use super::weight_gradient::weight_gradient_tf32;
 use crate::op::Result;
 use crate::{
@@ -373,15 +374,15 @@ impl Map {
             return Ok(false);
         }
         let w = self.matrix(cuda)?;
-        let of = |values: Values| Bf16Matrix { at: values.at, stride: values.stride() };
+        let of = |values: Values| Matrix::bf16(values.at, values.stride());
         let parts = rows.div_ceil(SUM_ROWS);
         let args = MaskedInputGradient {
             rows,
             // Zeros behind the rows of the matrix give zeros behind the rows of the gradient.
             inputs: padded,
             outputs,
-            dy: Bf16Matrix { at: dy.at, stride: dy.stride },
-            w: Bf16Matrix { at: w.at, stride: w.stride },
+            dy: Matrix::bf16(dy.at, dy.stride),
+            w: Matrix::bf16(w.at, w.stride),
             y: into.relu.then(|| of(x)),
             dx: of(to),
             parts: sums.map(|sums| later.room(parts, inputs, sums)).transpose()?,

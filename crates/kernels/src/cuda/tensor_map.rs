@@ -34,6 +34,11 @@ impl Element {
 }
 
 impl Matrix {
+    /// A matrix of bf16, with `stride` elements from row to row.
+    pub(super) fn bf16(at: Pointer, stride: usize) -> Self {
+        Self { at, stride, element: Element::Bf16 }
+    }
+
     /// Whether the copy engine can read and write the matrix.
     pub(super) fn is_aligned(self) -> bool {
         self.at.0.is_multiple_of(16) && (self.stride * self.element.bytes()).is_multiple_of(16)

@@ -224,7 +224,7 @@ impl Execution {
     /// Whether the phases of the step at hand are to be timed.
     fn is_timed(&mut self) -> bool {
         let timed = self.until_timed == 0;
-        self.until_timed = if timed { TIMED } else { self.until_timed } - 1;
+        self.until_timed = if timed { TIMED - 1 } else { self.until_timed - 1 };
         timed
     }
 

@@ -1,11 +1,12 @@
 //! The kernel by itself, for tests and measurements.
 
-use super::{Bf16Matrix, MaskedInputGradient, SUM_ROWS, masked_input_gradient};
+use super::{MaskedInputGradient, SUM_ROWS, masked_input_gradient};
 use crate::Buffer;
 use crate::cuda::Cuda;
 use crate::cuda::operand::LaterSums;
 use crate::cuda::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::cuda::stream::CardEvent;
+use crate::cuda::tensor_map::Matrix;
 use crate::op::Result;
 use spec::precision::Precision;
 use std::time::Duration;
@@ -37,7 +38,7 @@ impl GradientProbe<'_> {
                 columns <= stride && rows * stride <= buffer.len(),
                 "matrix {which} fits into its buffer"
             );
-            Bf16Matrix { at: buffer.card_address(), stride }
+            Matrix::bf16(buffer.card_address(), stride)
         };
         MaskedInputGradient {
             rows,
