@@ -54,5 +54,6 @@ fn feature(number: usize) -> Feature {
         hotness: Default::default(),
         weighted: false,
         dim: None,
+        format: None,
     }
 }

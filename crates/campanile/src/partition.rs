@@ -108,9 +108,12 @@ impl Columns {
 impl Tables {
     /// Tables of a model.
     pub fn of(model: &Model) -> Self {
-        let features = || model.features().iter().zip((0..).map(|f| 4.0 * model.row_width(f) as f64));
-        let lookup = features().map(|(f, vector)| (f.hotness.mean() + 1) as f64 * vector).collect();
-        let memory = features().map(|(f, vector)| f.rows as f64 * vector).collect();
+        let row_bytes = |f: usize| model.table_format(f).row_bytes(model.row_width(f)) as f64;
+        let vector_bytes = |f: usize| 4.0 * model.row_width(f) as f64;
+        let features = || model.features().iter().enumerate();
+        let lookup = features().map(|(f, of)| of.hotness.mean() as f64 * row_bytes(f) + vector_bytes(f));
+        let lookup = lookup.collect();
+        let memory = features().map(|(f, of)| of.rows as f64 * row_bytes(f)).collect();
         let columns = Columns::Each((0..model.features().len()).map(|f| model.row_width(f)).collect());
         Self { columns, bytes: Some((lookup, memory)) }
     }

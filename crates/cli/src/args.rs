@@ -17,6 +17,7 @@ use spec::plan::PlanChoice;
 use spec::precision::PrecisionConfig;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
+use spec::table_format::TableFormat;
 use spec::towers::{Assignment, Module, TowersFile};
 use spec::wire::WireConfig;
 use std::path::PathBuf;
@@ -107,6 +108,14 @@ pub struct RunArgs {
     /// same
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
+    /// Number format of the weights of all tables: f32, or f16 or bf16, which take half the memory (CPU only) [default: that of the
+    /// config, whose features may have one each, or f32]
+    #[arg(long, value_name = "f32|f16|bf16", help_heading = "Model")]
+    pub tables: Option<TableFormat>,
+    /// Rounding of updated weights of tables in formats other than f32: nearest, or stochastic (up or down at random, so that the mean
+    /// is what was computed; the same run rounds the same way) [default: stochastic]
+    #[arg(long, value_name = "nearest|stochastic", help_heading = "Model")]
+    pub rounding: Option<Rounding>,
     /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of
     /// the tables too, where no vector leaves its rank; for all other interactions, whether vectors are looked up, and tables
     /// updated, in place: auto, always or never [default: auto: dot products on GPUs, in tf32 or bf16; in place everywhere]
@@ -313,6 +322,12 @@ impl RunArgs {
             config.train.overlap = Some(false);
         }
         set(&mut config.train.fuse, &self.fuse);
+        if self.tables.is_some() {
+            config.tables.format = self.tables;
+            // All tables have it, also those of features with one of their own, as a run that is resumed has them.
+            config.model.features.iter_mut().flatten().for_each(|feature| feature.format = None);
+        }
+        set(&mut config.tables.rounding, &self.rounding);
         set(&mut config.train.threads, &self.threads);
         self.set_device(&mut config);
         set(&mut config.train.batch, &self.batch);

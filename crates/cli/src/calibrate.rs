@@ -209,7 +209,7 @@ fn of_gpu(
             .with_context(|| trial.name.clone())?;
     }
     let target = Target::new(device, &precision.into(), 1)?;
-    let (steps, warm_up) = if args.quick { (2, 1) } else { (20, 6) };
+    let (steps, warm_up) = if args.quick { (2, 1) } else { (40, 6) };
     let taken = card::measure(&trials, step::Effort { warm_up, steps, digest: false }, console)?;
     let mut calibration = MachineRates {
         about: format!("{}, {optimizer}", about(&target.name, trials.len(), step::ROUNDS, steps)),

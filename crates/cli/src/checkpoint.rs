@@ -80,8 +80,10 @@ fn inspect(args: &Of) -> Result<()> {
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     if args.json {
-        let tensors: Vec<_> =
-            checkpoint.tensors().map(|(name, shape)| json!({ "name": name, "shape": shape })).collect();
+        let tensors: Vec<_> = checkpoint
+            .tensors()
+            .map(|(name, shape)| json!({ "name": name, "shape": shape, "format": checkpoint.format(name) }))
+            .collect();
         let result = json!({
             "path": checkpoint.path(),
             "step": manifest.step,
@@ -104,11 +106,12 @@ fn inspect(args: &Of) -> Result<()> {
         manifest.topology.hosts,
         manifest.topology.ranks_per_host
     );
-    let mut rows = vec![vec!["tensor".into(), "shape".into(), "floats".into()]];
+    let mut rows = vec![vec!["tensor".into(), "shape".into(), "numbers".into(), "format".into()]];
     for (name, shape) in checkpoint.tensors() {
         let text: Vec<String> = shape.iter().map(usize::to_string).collect();
-        let floats: f64 = shape.iter().map(|&n| n as f64).product();
-        rows.push(vec![name.into(), text.join(" × "), si(floats)]);
+        let numbers: f64 = shape.iter().map(|&n| n as f64).product();
+        let format = checkpoint.format(name).to_string();
+        rows.push(vec![name.into(), text.join(" × "), si(numbers), format]);
     }
     print!("{}", columns(&rows));
     Ok(())

@@ -50,6 +50,7 @@ fn to_json(run: &Run) -> Value {
         "parameters": model.parameters(),
         "table_parameters": model.table_parameters(),
         "dense_parameters": model.dense_parameters(),
+        "table_bytes": model.table_bytes(),
         "features": model.features().len(),
         "dense_features": model.dense_features(),
         "dim": model.dim(),
@@ -71,6 +72,11 @@ fn to_json(run: &Run) -> Value {
     if model.has_other_dims() {
         described["dims"] = features.map(|feature| model.dim_of(feature)).collect();
     }
+    if model.table_formats_text().is_some() {
+        let formats =
+            model.table_formats().into_iter().map(|(format, count)| (format.to_string(), count.into()));
+        described["table_formats"] = Value::Object(formats.collect());
+    }
     if !run.regularised().is_empty() {
         described["regularisation"] = campanile::summary::regularisation(run);
     }
@@ -84,11 +90,14 @@ fn to_text(run: &Run) -> String {
         if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
     let (world, largest) = memory(run);
     let regularised = run.regularisation_text().map_or(String::new(), |text| format!("  {text}\n"));
+    let formats = model.table_formats_text().map_or(String::new(), |text| {
+        format!(" ({text}, {}; rounding {})", bytes(model.table_bytes()), run.table_rounding)
+    });
     let linear = if model.row_width(0) > model.dim_of(0) { " and a linear weight" } else { "" };
     format!(
         "{} with {} tables of {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \
-         {} parameters: {} in tables, {} in dense layers\n  \
+         {} parameters: {} in tables{formats}, {} in dense layers\n  \
          dataflow {}\n\
          {regularised}{}{tower_table}\
          on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets\n  \

@@ -29,10 +29,11 @@ use std::time::{Duration, Instant};
   Towers and compression
     campanile explore --model dlrm,sptt-dlrm,8t-dlrm,8t-dlrm-cr4 --systems h100:64,h100:512
 
-Models and systems are those of `campanile simulate`. Layers are spread by DDP, FSDP and TP, tables
-by MP and DDP: one over all devices, or one inside nodes and another between them (MAD-Max's rules
-have no FSDP between nodes). Models that Campanile trains have one way each, and are compared with
-the first of them.")]
+Models and systems are those of `campanile simulate`. Each class of layers (bottom MLP, top MLP,
+experts, transformer layers) is spread by DDP, FSDP, FSDP+prefetch and TP, tables by MP and DDP: one
+over all devices, or one inside nodes and another between them (MAD-Max's rules have no FSDP between
+nodes). Transformer layers keep their activations, or compute them again. Models that Campanile
+trains have one way each, and are compared with the first of them.")]
 pub struct Args {
     #[command(flatten)]
     request: request::Request,

@@ -15,7 +15,11 @@ use std::time::{Duration, Instant};
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs 2 × 2 ranks, which must fail, all of them, within a second.
+/// Far below the 60 seconds that ranks wait for each other, and far above what a loaded machine needs to
+/// print the backtrace of a panic.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Runs 2 × 2 ranks, which must fail, all of them, soon.
 fn fails_within(limit: Duration, body: impl Fn(&Communicator) -> Outcome + Sync) -> Failure {
     let ended = AtomicUsize::new(0);
     struct Count<'a>(&'a AtomicUsize);
@@ -36,7 +40,7 @@ fn fails_within(limit: Duration, body: impl Fn(&Communicator) -> Outcome + Sync)
         },
     );
     let failure = outcome.expect_err("this run cannot succeed");
-    assert!(start.elapsed() < Duration::from_secs(1), "ended only after {:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "ended only after {:?}", start.elapsed());
     assert_eq!(ended.load(Ordering::SeqCst), 4, "all ranks have ended");
     println!("{failure}\n");
     assert_eq!(failure.ranks.len(), 4);
@@ -130,7 +134,7 @@ fn a_rank_without_a_device() {
     };
     let outcome = launch(Topology::new(1, 3).unwrap(), &Options::default(), devices, |world| stuck(&world));
     says(&outcome.unwrap_err(), &["rank 1 on host 0 failed in phase `launch`: device: no such card"]);
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < SOON, "ended only after {:?}", start.elapsed());
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(crate) mod finish;
 pub(crate) mod fm;
 pub(crate) mod gemm;
 pub(crate) mod gradients;
+mod halves;
 pub(crate) mod index;
 pub(crate) mod interaction;
 pub(crate) mod level;

@@ -24,6 +24,7 @@ mod elementwise;
 mod fault;
 mod gpu;
 mod gradient;
+mod gradient_tf32;
 mod graph;
 mod index;
 mod interaction;
@@ -59,6 +60,7 @@ pub use gpu::{Gpu, GpuOptions};
 pub use gradient::probe::GradientProbe;
 pub use library::{CudaReport, Found, GpuReport, cuda_report};
 pub use nccl::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
+pub use pack::packed_bytes_on_card;
 
 use crate::KernelError;
 use arrays::Arrays;

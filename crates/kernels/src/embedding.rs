@@ -9,9 +9,10 @@
 
 use crate::memory::Space;
 use crate::op::size;
-use crate::{Buffer, Device, KernelError};
+use crate::{Buffer, Device, KernelError, RowStore};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
+use spec::table_format::TableFormat;
 use std::ops::Range;
 
 /// One table (or shard) and the state that the optimizer keeps beside it.
@@ -23,18 +24,29 @@ pub struct Table {
     pub dim: usize,
     /// Pooling: how the rows of a bag become one vector.
     pub pooling: Pooling,
-    /// Weights, `rows × dim`.
-    pub weights: Buffer<f32>,
+    /// Weights, `rows × dim`, in a number format.
+    pub weights: RowStore,
     /// Optimizer state, `rows × rule.state_per_row(dim)`: for Adam the first moments of a row, then its second.
     pub state: Buffer<f32>,
 }
 
 impl Table {
-    /// Makes a table of zeros with the state that `rule` needs. On [`Device::Idle`] a table of any size takes no memory.
+    /// Makes a table of zeros in f32 with the state that `rule` needs. On [`Device::Idle`] a table of any size takes no memory.
     pub fn zeroed(
         device: &Device,
         rows: usize,
         dim: usize,
+        pooling: Pooling,
+        rule: &UpdateRule,
+    ) -> Result<Self, KernelError> {
+        Self::in_format(device, TableFormat::F32, [rows, dim], pooling, rule)
+    }
+
+    /// As [`Table::zeroed`], with weights in `format`. GPUs have tables of f32 only.
+    pub fn in_format(
+        device: &Device,
+        format: TableFormat,
+        [rows, dim]: [usize; 2],
         pooling: Pooling,
         rule: &UpdateRule,
     ) -> Result<Self, KernelError> {
@@ -43,7 +55,7 @@ impl Table {
             rows,
             dim,
             pooling,
-            weights: Buffer::zeroed(device, of(dim)?)?,
+            weights: RowStore::zeroed(device, format, of(dim)?)?,
             state: Buffer::zeroed(device, of(rule.state_per_row(dim))?)?,
         })
     }

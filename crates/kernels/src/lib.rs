@@ -15,11 +15,13 @@ mod device;
 mod embedding;
 mod error;
 mod event;
+mod half_float;
 mod idle;
 mod memory;
 mod op;
 pub mod peak;
 pub mod reference;
+mod row_store;
 mod stopwatch;
 mod transfer;
 
@@ -30,6 +32,7 @@ pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
 #[doc(hidden)]
 pub use cuda::GradientProbe;
+pub use cuda::packed_bytes_on_card;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use cuda::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
 pub use device::Device;
@@ -56,5 +59,6 @@ pub use op::packed::{PackLinear, PackedLinear};
 pub use op::pairs::{DotUpdate, LookupDot, PairVectors};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;
+pub use row_store::{RandomRounding, RowStore, decode_halves, encode_halves};
 pub use stopwatch::Stopwatch;
 pub use transfer::{Download, Part, Upload};

@@ -19,7 +19,8 @@ pub(crate) mod pairs;
 pub(crate) mod rows;
 pub(crate) mod wire;
 
-use crate::{Buffer, Device, Element, KernelError, Stored};
+use crate::row_store::StoredRows;
+use crate::{Buffer, Device, Element, KernelError, Stored, Table};
 
 /// Result of an operation.
 pub(crate) type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -64,6 +65,20 @@ impl<'a> Check<'a> {
             }
         }
         self.stored(operand, buffer, size([rows, width]))
+    }
+
+    /// Refuses a table whose weights are on another device, too few, or in a format that the device does not compute with.
+    pub(crate) fn table(&self, table: &Table) -> Result {
+        let elements = size([table.rows, table.dim]);
+        match table.weights.stored() {
+            StoredRows::F32(floats) => self.buffer("table weights", floats, elements),
+            StoredRows::Half(..) if matches!(self.device, Device::Cuda(_)) => {
+                let format = table.weights.format();
+                let problem = format!("{}: a table of {format}, but GPUs have tables of f32 only", self.op);
+                Err(KernelError::Device(problem))
+            }
+            StoredRows::Half(_, halves) => self.buffer("table weights", halves, elements),
+        }
     }
 
     fn stored<T: Element>(&self, operand: &'static str, buffer: &Buffer<T>, elements: usize) -> Result {

@@ -8,6 +8,7 @@ pub mod codec;
 pub mod elementwise;
 pub mod embedding;
 pub mod fm;
+mod half_float;
 pub mod interaction;
 pub mod linear;
 pub mod optimizer;
@@ -129,7 +130,10 @@ impl Backend for Reference {
         let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
         let targets = Targets { labels, weights, smoothing, scale };
         args.loss.host_mut()[0] = elementwise::bce(logits, &targets, dlogits);
-        Ok(())
+        match args.probabilities {
+            Some(probabilities) => self.sigmoid(rows, args.logits, probabilities),
+            None => Ok(()),
+        }
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

@@ -105,9 +105,10 @@ impl Upload {
 }
 
 /// The most bytes that a thread copies at a time.
-const AT_A_TIME: usize = 1 << 20;
-/// Bytes from which on several threads copy: less is copied before they are awake.
-const LONG: usize = 1 << 22;
+const AT_A_TIME: usize = 1 << 17;
+/// Bytes from which on several threads copy: less is copied before they are awake. Batches come out of the caches of other cores, so
+/// that one thread takes longer for a large batch of DLRM than an H200 takes to train on it.
+const LONG: usize = 1 << 21;
 
 /// Copies `pieces` one behind the other to `to`, by several threads where they are long.
 fn collect<'a, T: Element>(mut to: &mut [u8], pieces: impl Iterator<Item = &'a [T]>) {

@@ -37,8 +37,9 @@ fn operands_are_checked_and_outputs_left_alone() {
     );
     let (mut dlogits, mut loss) = (Buffer::zeroed(&device, 2).unwrap(), Buffer::zeroed(&device, 1).unwrap());
     let (logits, labels, weights, smoothing, scale) = (&y, &x, None, 0.0, 1.0);
+    let (dlogits, probabilities) = (&mut dlogits, None);
     let bce =
-        Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits, loss: &mut loss };
+        Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits, loss: &mut loss, probabilities };
     assert_eq!(device.bce(bce), Ok(()));
     assert!(!loss.has_contents());
 }

@@ -44,7 +44,7 @@ pub trait CostModel {
 }
 
 /// A step's operations on their lanes; `shares` says whether collectives across nodes slow each other down.
-fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
+pub(crate) fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
     let crosses = |work: &Work| work.transfer().is_some_and(|transfer| transfer.nodes > 1);
     let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
         lane: op.lane,

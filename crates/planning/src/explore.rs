@@ -11,7 +11,8 @@
 //!     Space::new(vec![model], vec![system], vec![512], TaskKind::PreTraining, WhatIf::default()).unwrap();
 //! let summary = explore(&space, CostKind::MadMax, 1, 10, &ExploreProgress::default());
 //! let best = space.point(summary.as_is.best.within_memory.unwrap().index);
-//! assert_eq!(space.described(&best), "MLPs (TP, DDP), tables (MP)"); // as MAD-Max's Figure 9 has it
+//! // MAD-Max's Figure 9 has one strategy for both MLPs, (TP, DDP); small bottom layers are better replicated.
+//! assert_eq!(space.described(&best), "bottom MLP (DDP), top MLP (TP, DDP), tables (MP)");
 //! ```
 
 mod distribution;

@@ -156,7 +156,7 @@ pub fn simulate(
     let seconds: Vec<f64> = priced.seconds.iter().map(|seconds| stretched * seconds).collect();
     let timeline = Timeline::new(schedule, &seconds, Links::Shared);
     let step = StepGraph::of_schedule(schedule, batch);
-    let simulation = Simulation::of(&step, seconds, timeline);
+    let simulation = Simulation::of(&step, seconds, timeline, true);
     Ok((step, simulation))
 }
 

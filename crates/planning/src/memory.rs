@@ -1,10 +1,11 @@
 //! Memory that a device needs.
 
 use crate::system::System;
-use crate::workload::{Convention, Job, Layered, Parallel, TaskKind};
+use crate::workload::{Activations, Convention, Job, Layered, Parallel, TaskKind};
 use spec::memory::{Buffers, Rounding};
 use spec::optimizer::UpdateRule;
-use spec::schedule::{Schedule, Task};
+use spec::placement::Shard;
+use spec::schedule::{Operation, Phase, Schedule};
 
 /// Bytes of a device; of devices that differ, each part on the one that needs most of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,28 +63,26 @@ impl Memory {
     /// come close to the 5 TB of 128 devices, as it says. Other parameters keep two (Adam), and an f32 copy of themselves
     /// where they have fewer bytes.
     pub fn of_job(job: &Job, model: &Layered, system: &System) -> Self {
-        let trains = job.task != TaskKind::Inference;
-        let frozen = match job.task {
-            TaskKind::FineTuning(frozen) => frozen,
-            _ => crate::workload::Frozen::default(),
-        };
+        let (trains, frozen) = (job.task != TaskKind::Inference, job.frozen());
         let mut memory = Self::default();
         let shards = job.strategies.embedding.shards() as f64;
         let tables = model.table_parameters() / shards;
         memory.tables = tables * model.embedding_bytes;
         if trains && !frozen.embedding {
             memory.table_state = tables * STATE;
-            if job.strategies.embedding.0.iter().any(|level| level.parallel == Parallel::Ddp) {
-                // Replicas are reduced whole.
-                memory.gradients += tables * model.embedding_bytes;
+            let replicas = job.strategies.embedding.degree(|parallel| parallel == Parallel::Ddp) as f64;
+            if replicas > 1.0 {
+                // Replicas reduce the rows that any of them looked up.
+                let touched = model.looked_up() * job.per_device * job.loads.busiest();
+                memory.gradients += model.replicated_gradient(job).min(replicas * touched);
             }
         }
-        let mut gathered = 0.0f64;
-        for layer in model.layers(Convention::Pooled) {
-            let (strategy, batch) = match layer.is_transformer() {
-                true => (&job.strategies.transformer, job.transformer_batch),
-                false => (&job.strategies.mlp, job.mlp_batch),
-            };
+        let layers = model.layers(Convention::Pooled);
+        let (mut gathered, mut whole_gradient, mut inside, mut largest) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
+        // The gradient of a layer is whole until it is scattered; where layers are gathered early, while the next one computes.
+        let mut whole_at_once = 1.0;
+        for (i, layer) in layers.iter().enumerate() {
+            let (strategy, batch) = (job.strategies.of(layer.group), job.batch(layer.group));
             let share = layer.parameters / strategy.shards() as f64;
             let trained = trains && !layer.is_frozen(frozen);
             memory.weights += share * model.dense_bytes;
@@ -92,20 +91,36 @@ impl Memory {
                 memory.gradients += share * model.dense_bytes;
                 memory.state += share * (2.0 * STATE + copy);
             }
-            if let Some(level) = strategy.0.iter().find(|level| level.parallel == Parallel::Fsdp) {
-                gathered = gathered.max(share * level.degree as f64 * model.dense_bytes);
+            if let Some(level) = strategy.0.iter().find(|level| level.parallel.is_fsdp()) {
+                let whole = share * level.degree as f64 * model.dense_bytes;
+                gathered = gathered.max(whole);
+                if level.parallel == Parallel::FsdpPrefetch {
+                    whole_at_once = 2.0;
+                }
+                if trained {
+                    whole_gradient = whole_gradient.max(whole);
+                }
             }
             // What tensor parallelism has not summed is cut like the layer.
             let tp = strategy.degree(|parallel| parallel == Parallel::Tp) as f64;
             let cut = if layer.sums_activations(false) { 1.0 } else { tp };
             let outputs = batch * layer.outputs * model.dense_bytes / cut;
-            // Outputs only, as if what lies inside a layer were computed again; the time of that is not counted.
-            memory.activations =
-                if trains { memory.activations + outputs } else { memory.activations.max(outputs) };
+            largest = largest.max(outputs);
+            if trains && job.backward_times(model, &layers, i) > 0.0 {
+                memory.activations += outputs;
+                let of_layer = batch * layer.inside * model.dense_bytes / tp;
+                match job.activations {
+                    Activations::Keep => memory.activations += of_layer,
+                    // Of one layer at a time.
+                    Activations::Recompute => inside = inside.max(of_layer),
+                }
+            }
         }
-        let vectors = model.pooled() * job.embedding_batch / shards;
+        // What no backward pass needs is there only until the next layer has read it.
+        memory.activations = (memory.activations + inside).max(largest);
+        let vectors = model.pooled() * job.per_device;
         // A layer is gathered while the one before it is at work.
-        memory.buffers = 2.0 * gathered;
+        memory.buffers = 2.0 * gathered + whole_at_once * whole_gradient;
         // Sent and received.
         memory.buffers += if system.devices() > 1 { 2.0 * vectors } else { vectors };
         memory
@@ -113,27 +128,37 @@ impl Memory {
 
     /// What a rank needs to run a schedule: each part on the rank that needs most of it.
     pub fn of_schedule(schedule: &Schedule, batch: usize, tables: &UpdateRule, dense: &UpdateRule) -> Self {
-        let (placement, trains) = (schedule.placement(), schedule.task() == Task::Train);
+        // Where all is frozen, nothing goes back.
+        let backward = |phase: &Phase| matches!(phase.operation(), Some(Operation::Backward(..)));
+        let (placement, trains) = (schedule.placement(), schedule.phases().iter().any(backward));
         let float = 4.0;
         let most = |of: &dyn Fn(usize) -> f64| (0..placement.topology().ranks()).map(of).fold(0.0, f64::max);
-        let held = |rank: usize, each: &dyn Fn(usize, usize) -> f64| -> f64 {
-            placement.held_by(rank).iter().map(|shard| each(shard.rows.len(), shard.columns.len())).sum()
+        let model = &schedule.deployment().model;
+        let held = |rank: usize, row_bytes: &dyn Fn(usize, usize) -> usize| -> f64 {
+            let bytes = |shard: &Shard| {
+                shard.rows.len() as f64 * row_bytes(shard.feature, shard.columns.len()) as f64
+            };
+            placement.held_by(rank).iter().map(bytes).sum()
         };
-        let network: f64 = schedule.buckets().iter().map(|bucket| bucket.elements as f64).sum();
-        let towers = schedule.tower_buckets().iter().map(|bucket| bucket.elements as f64).fold(0.0, f64::max);
-        let weights = network + towers;
+        let elements = |of: &dyn Fn(usize) -> bool| -> f64 {
+            let buckets = schedule.buckets().iter().enumerate().filter(|(index, _)| of(*index));
+            let network: f64 = buckets.map(|(_, bucket)| bucket.elements as f64).sum();
+            let towers = schedule.tower_buckets().iter().filter(|_| of(schedule.buckets().len()));
+            network + towers.map(|bucket| bucket.elements as f64).fold(0.0, f64::max)
+        };
+        let (weights, trained) = (elements(&|_| true), elements(&|bucket| schedule.trains_bucket(bucket)));
         let buffers = Buffers::of_schedule(schedule, batch, trains, Rounding::NONE);
         Self {
-            tables: most(&|rank| held(rank, &|rows, columns| rows as f64 * columns as f64 * float)),
-            table_state: match trains {
-                true => most(&|rank| {
-                    held(rank, &|rows, columns| rows as f64 * tables.state_per_row(columns) as f64 * float)
-                }),
+            tables: most(&|rank| {
+                held(rank, &|feature, columns| model.table_format(feature).row_bytes(columns))
+            }),
+            table_state: match schedule.trains_tables() {
+                true => most(&|rank| held(rank, &|_, columns| 4 * tables.state_per_row(columns))),
                 false => 0.0,
             },
             weights: weights * float,
-            gradients: if trains { weights * float } else { 0.0 },
-            state: if trains { weights * dense.state_per_row(1) as f64 * float } else { 0.0 },
+            gradients: trained * float,
+            state: trained * dense.state_per_row(1) as f64 * float,
             activations: most(&|rank| buffers.activations(rank)),
             buffers: most(&|rank| buffers.vectors(rank)),
         }

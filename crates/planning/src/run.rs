@@ -18,10 +18,11 @@ mod spread;
 
 pub use planned::{PlanOptions, plan_run};
 
-use spec::codec::Codec;
+use spec::codec::{Codec, Rounding};
 use spec::dataflow::Dataflow;
 use spec::device::DeviceChoice;
 use spec::emulation::Emulation;
+use spec::model::Model;
 use spec::plan::{PlanChoice, PlanFile};
 use spec::program::Algorithm;
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
@@ -77,7 +78,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
 
 /// Checks a config whose plan, if it has one, is made.
 fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
-    let model = config.model.check(log)?;
+    let model = config.model.check(log)?.with_table_format(config.tables.format.unwrap_or_default());
     let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
     let emulation = config.emulation.check()?;
     // One rank emulates all nodes, and one rank uses a GPU best.
@@ -107,6 +108,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         clip_value: train.clip_value,
         clip_norm: train.clip_norm,
     };
+    let device = device_of_tables(&model, device)?;
     let checkpoints_kept = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
     let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
@@ -123,6 +125,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         emulation,
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
+        table_rounding: config.tables.rounding.unwrap_or(Rounding::Stochastic),
         regularisation,
         positive_weight: train.positive_weight.unwrap_or(1.0),
         sample_weights: log.is_some_and(|log| log.sample_weights),
@@ -146,7 +149,22 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
     })
 }
 
-/// Refuses an emulation by several ranks, or of tower groups.
+/// The device for the formats of the tables: CPUs alone have all of them, so that `auto` is the CPU where tables are not f32.
+fn device_of_tables(model: &Model, device: DeviceChoice) -> Result<DeviceChoice, RunError> {
+    let rounded = (0..model.features().len()).find(|&feature| model.table_format(feature).rounds());
+    let feature = match (rounded, device) {
+        (None, _) => return Ok(device),
+        (Some(_), DeviceChoice::Cpu | DeviceChoice::Auto) => return Ok(DeviceChoice::Cpu),
+        (Some(feature), DeviceChoice::Cuda(_)) => feature,
+    };
+    let (name, format) = (&model.features()[feature].name, model.table_format(feature));
+    let problem = format!(
+        "the table of {name} is {format}, but tables of other formats than f32 are trained on the CPU only, not on {device}; use f32 \
+         (--tables f32, and no format of the feature), or --device cpu"
+    );
+    Err(RunError::new("tables.format (--tables)", problem))
+}
+
 /// Refuses an all-reduce by NCCL of what NCCL does not add, or where no NCCL is.
 fn check_all_reduce(
     all_reduce: Algorithm,
@@ -171,6 +189,7 @@ fn check_all_reduce(
     }
 }
 
+/// Refuses an emulation by several ranks, or of tower groups.
 fn check_emulation(emulation: Emulation, topology: Topology, dataflow: &Dataflow) -> Result<(), RunError> {
     let (nodes, ranks) = (emulation.nodes, topology.ranks());
     if ranks != 1 {

@@ -17,6 +17,8 @@ pub struct Simulation {
     pub breakdown: Breakdown,
     /// Samples a second of the whole system.
     pub samples_per_s: f64,
+    /// Whether collectives that cross nodes at the same time slow each other down.
+    shares_links: bool,
 }
 
 /// Seconds of a step by kind of work, overlapped or not.
@@ -43,22 +45,29 @@ impl Simulation {
     pub fn new(model: &dyn CostModel, step: &StepGraph, system: &System) -> Self {
         let seconds = cost::seconds(model, step, system);
         let timeline = model.timeline(step, &seconds);
-        Self::of(step, seconds, timeline)
+        Self::of(step, seconds, timeline, model.shares_links())
     }
 
     /// A step whose operations take `seconds`, each alone, and lie so in time.
-    pub(crate) fn of(step: &StepGraph, seconds: Vec<f64>, timeline: Timeline) -> Self {
+    pub(crate) fn of(step: &StepGraph, seconds: Vec<f64>, timeline: Timeline, shares_links: bool) -> Self {
         let mut breakdown = Breakdown::default();
         for (op, &seconds) in step.operations.iter().zip(&seconds) {
             *breakdown.of(&op.work) += seconds;
         }
         let samples_per_s = if timeline.step_s > 0.0 { step.samples / timeline.step_s } else { 0.0 };
-        Self { seconds, timeline, breakdown, samples_per_s }
+        Self { seconds, timeline, breakdown, samples_per_s, shares_links }
     }
 
     /// Seconds of a step.
     pub fn iteration_s(&self) -> f64 {
         self.timeline.step_s
+    }
+
+    /// Seconds from the arrival of a batch at a system that does nothing else until its end: the latency of inference.
+    pub fn latency_s(&self, step: &StepGraph) -> f64 {
+        let (alone, order) = step.alone();
+        let seconds: Vec<f64> = order.iter().map(|&i| self.seconds[i]).collect();
+        cost::lay(&alone, &seconds, self.shares_links).step_s
     }
 
     /// Seconds in which a device only communicates.

@@ -43,6 +43,8 @@ pub struct Op {
     pub lane: Lane,
     /// Operations that this one waits for: of this step, or of an earlier one.
     pub after: Vec<(PhaseId, Distance)>,
+    /// Whether the operation is of the next step's batch: what it prepares is used one step later.
+    pub ahead: bool,
     /// The part of a step that it belongs to.
     pub part: Part,
     /// Computation or collective.
@@ -160,9 +162,39 @@ impl Op {
     pub fn computes(&self) -> bool {
         matches!(self.work, Work::Compute(_))
     }
+
+    /// Whether the operation gathers what devices have shards of.
+    pub(crate) fn gathers(&self) -> bool {
+        self.work.transfer().is_some_and(|transfer| transfer.kind == CollectiveKind::AllGather)
+    }
 }
 
 impl StepGraph {
+    /// The step of one batch by itself, from its ids to its end: what works ahead comes first, and nothing waits for other steps. With
+    /// it comes, for each of its operations, the index of that operation in this step.
+    pub fn alone(&self) -> (Self, Vec<usize>) {
+        let (ahead, rest): (Vec<usize>, Vec<usize>) =
+            (0..self.operations.len()).partition(|&i| self.operations[i].ahead);
+        let order = [ahead, rest].concat();
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to);
+        let operation = |&from: &usize| {
+            let op = &self.operations[from];
+            // What works ahead for this batch did so in the step before; all else of this batch is in the same step.
+            let of_batch = |&(PhaseId(other), distance): &(PhaseId, Distance)| {
+                let same_batch = match (self.operations[other].ahead, op.ahead) {
+                    (true, false) => distance == 1,
+                    (false, true) => false,
+                    _ => distance == 0,
+                };
+                same_batch.then(|| (PhaseId(place[other]), 0))
+            };
+            Op { after: op.after.iter().filter_map(of_batch).collect(), ..op.clone() }
+        };
+        let operations = order.iter().map(operation).collect();
+        (Self { period: Period::Once, operations, ..*self }, order)
+    }
+
     /// The step with all collectives on one lane, in issue order: two lanes, as MAD-Max has them.
     pub fn on_two_lanes(mut self) -> Self {
         for op in self.operations.iter_mut().filter(|op| op.lane == Lane::Gradients) {

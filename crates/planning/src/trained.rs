@@ -16,10 +16,14 @@ use crate::cost::Hierarchical;
 use crate::planner::{MemoryLimit, Plan, Unfit};
 use crate::run::{PlanOptions, plan_run};
 use crate::system::System;
+use crate::workload::{TaskKind, WorkloadError};
 use spec::device::DeviceChoice;
+use spec::fuse::Fuse;
+use spec::model::BlockName;
 use spec::plan::{PlanChoice, PlanFile};
 use spec::precision::{Precision, PrecisionConfig};
 use spec::run::{AllReduce, Config, PlacementConfig, Run, RunError};
+use spec::schedule::{FrozenParameters, Operation, Part, Phase, Schedule, Task};
 use spec::wire::WireConfig;
 
 /// A model that runs, before it is laid on a cluster.
@@ -53,6 +57,48 @@ pub enum TrainedError {
     /// The config is invalid for the trainer too.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// Schedule of a run's step in a task. Fine-tuning leaves out what only frozen parts need.
+///
+/// ```
+/// use planning::trained::schedule;
+/// use planning::workload::{Frozen, TaskKind};
+/// let run = planning::check(&Default::default()).unwrap();
+/// let frozen = Frozen { top: true, embedding: true, ..Frozen::default() };
+/// let step = schedule(&run, TaskKind::FineTuning(frozen)).unwrap();
+/// let names: Vec<&str> = step.phases().iter().map(|phase| phase.name.as_str()).collect();
+/// // The bottom MLP learns: its gradient comes through the top MLP, and no table changes.
+/// assert!(names.contains(&"bottom backward") && !names.contains(&"update tables"));
+/// ```
+pub fn schedule(run: &Run, task: TaskKind) -> Result<Schedule, WorkloadError> {
+    let frozen = match task {
+        TaskKind::PreTraining => return Ok(run.schedule(Task::Train)),
+        TaskKind::Inference => return Ok(run.schedule(Task::Evaluate)),
+        TaskKind::FineTuning(frozen) => frozen,
+    };
+    let missing = [
+        (frozen.experts, "experts"),
+        (frozen.transformer || frozen.transformer_from.is_some(), "transformer layers"),
+        (frozen.towers && !run.model.has_tower_modules(), "tower modules"),
+    ];
+    if let Some((_, part)) = missing.into_iter().find(|(is, _)| *is) {
+        let message = format!("the model has no {part} that could be frozen; name bot, top, towers or emb");
+        return Err(WorkloadError::Contradiction(message));
+    }
+    // An update that is fused with what comes before it cannot be left out.
+    let fuse = if frozen.embedding { Fuse::Never } else { run.fuse };
+    let schedule = Run { fuse, ..run.clone() }.schedule(Task::Train);
+    // What works on dense inputs beside the vectors belongs to the bottom, all above to the top.
+    let stays = |phase: &Phase| match (phase.operation()?, schedule.part(phase)) {
+        (Operation::Backward(BlockName::TOWERS, _), _) => frozen.towers.then_some(BlockName::TOWERS),
+        (Operation::Backward(block, _), Part::BottomBackward) => frozen.bottom.then_some(*block),
+        (Operation::Backward(block, _), _) => frozen.top.then_some(*block),
+        _ => None,
+    };
+    let blocks = schedule.phases().iter().filter_map(stays).collect();
+    let schedule = schedule.with_frozen(&FrozenParameters { blocks, tables: frozen.embedding });
+    Ok(if run.overlap { schedule } else { schedule.serialised() })
 }
 
 /// Plan of a run's tables within the memory of the system's devices. Where none fits, one that does not: its simulation says so.

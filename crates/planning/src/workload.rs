@@ -22,9 +22,10 @@ mod model;
 mod strategy;
 
 pub use builtin::NAMES;
-pub use job::{Frozen, Job, JobFile, TaskKind};
+pub use job::{Activations, Frozen, Job, JobFile, LookupLoads, TaskKind};
 pub use model::{Experts, Layered, LayeredKind, ModelFile, Sparse, Transformer};
-pub use strategy::{Level, Parallel, Strategies, Strategy};
+pub(crate) use strategy::describe;
+pub use strategy::{LayerGroup, Level, Parallel, Strategies, Strategy};
 
 /// Whose arithmetic a step follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -209,7 +209,7 @@ fn jobs_that_cannot_be() {
         ),
         (
             json!({ "mlp_parallel": ["PP"], "mlp_parallel_degree": [16] }),
-            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, TP, and MP for tables",
+            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, FSDP+prefetch, TP, and MP for tables",
         ),
         (
             json!({ "mlp_parallel_degree": [8] }),
@@ -239,7 +239,7 @@ fn jobs_that_cannot_be() {
         ),
         (
             json!({ "freeze_emb": true }),
-            "the task is pre-training, and freezes parts (freeze_bot_mlp, freeze_top_mlp, freeze_emb): only fine-tuning does",
+            "the task is pre-training, and freezes parts (freeze_bot_mlp, freeze_top_mlp, freeze_experts, freeze_transformer, min_frozen_layer, freeze_emb): only fine-tuning does",
         ),
     ] {
         assert_eq!(refused(changes.clone()), message, "{changes}");

@@ -22,7 +22,15 @@ const GIB: u64 = 1 << 30;
 fn feature(index: usize, rows: usize, dim: usize, mean: u32) -> Feature {
     let hotness = if mean == 1 { Hotness::One } else { Hotness::Many { mean } };
     let pooling = spec::Pooling::Sum;
-    Feature { name: format!("t{index}"), rows, pooling, hotness, weighted: false, dim: Some(dim) }
+    Feature {
+        name: format!("t{index}"),
+        rows,
+        pooling,
+        hotness,
+        weighted: false,
+        dim: Some(dim),
+        format: None,
+    }
 }
 
 fn dcn(features: Vec<Feature>) -> Model {

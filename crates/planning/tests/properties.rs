@@ -7,8 +7,8 @@ use planning::simulator::Simulation;
 use planning::step::{Compute, Period, Reduction, StepGraph, Transfer};
 use planning::system::System;
 use planning::workload::{
-    Convention, Experts, Frozen, Job, Layered, LayeredKind, Level, Parallel, Sparse, Strategies, TaskKind,
-    Transformer,
+    Activations, Convention, Experts, Frozen, Job, Layered, LayeredKind, Level, LookupLoads, Parallel,
+    Sparse, Strategies, TaskKind, Transformer,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -26,11 +26,13 @@ struct Case {
     strategies: Strategies,
     per_device: f64,
     convention: Convention,
+    activations: Activations,
 }
 
 impl Case {
     fn job(&self, task: TaskKind) -> Job {
-        Job::new(&self.model, task, &self.strategies, self.per_device, &self.system)
+        let job = Job::new(&self.model, task, &self.strategies, self.per_device, &self.system);
+        Job { activations: self.activations, ..job }
     }
 
     fn step(&self, task: TaskKind) -> StepGraph {
@@ -99,39 +101,68 @@ fn model() -> impl Strategy<Value = Layered> {
 
 /// One level, or one inside nodes and another between them.
 fn spread(inside: Parallel, between: Option<Parallel>, system: &System) -> Spread {
-    match between.filter(|&between| between != inside) {
+    let other = |between: &Parallel| *between != inside && !(between.is_fsdp() && inside.is_fsdp());
+    match between.filter(other) {
         Some(between) => Spread::nested(inside, between, system),
         None => Spread::flat(inside, system),
     }
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    use Parallel::{Ddp, Fsdp, Mp, Tp};
-    let layers = || (select(vec![Ddp, Fsdp, Tp]), proptest::option::of(select(vec![Ddp, Fsdp, Tp])));
+    use Parallel::{Ddp, Fsdp, FsdpPrefetch, Mp, Tp};
+    let all = vec![Ddp, Fsdp, FsdpPrefetch, Tp];
+    let layers = move || (select(all.clone()), proptest::option::of(select(all.clone())));
     let tables = (select(vec![Mp, Ddp]), proptest::option::of(select(vec![Mp, Ddp])));
     let convention = select(vec![Convention::MadMax, Convention::Pooled]);
-    (model(), system(), layers(), tables, layers(), 1u32..2000, convention).prop_map(
-        |(model, system, mlp, embedding, transformer, per_device, convention)| {
+    let layers = (layers(), layers(), layers(), layers());
+    let rest = (1u32..2000, select(vec![Activations::Keep, Activations::Recompute]));
+    (model(), system(), layers, tables, rest, convention).prop_map(
+        |(
+            model,
+            system,
+            (bottom, top, experts, transformer),
+            embedding,
+            (per_device, activations),
+            convention,
+        )| {
             // MAD-Max has FSDP on the first level only.
             let layers = |(inside, between): (Parallel, Option<Parallel>)| match (convention, between) {
-                (Convention::MadMax, Some(Fsdp)) => spread(Fsdp, Some(inside), &system),
+                (Convention::MadMax, Some(between)) if between.is_fsdp() => {
+                    spread(between, Some(inside), &system)
+                }
                 _ => spread(inside, between, &system),
             };
             let strategies = Strategies {
-                mlp: layers(mlp),
+                bottom: layers(bottom),
+                top: layers(top),
+                experts: layers(experts),
                 embedding: spread(embedding.0, embedding.1, &system),
                 transformer: layers(transformer),
             };
-            Case { model, system, strategies, per_device: per_device.into(), convention }
+            Case { model, system, strategies, per_device: per_device.into(), convention, activations }
+        },
+    )
+}
+
+fn frozen() -> impl Strategy<Value = Frozen> {
+    let layers = proptest::option::of(0usize..5);
+    (any::<[bool; 5]>(), layers).prop_map(
+        |([bottom, top, experts, transformer, embedding], transformer_from)| Frozen {
+            bottom,
+            top,
+            experts,
+            transformer,
+            transformer_from,
+            embedding,
+            towers: false,
         },
     )
 }
 
 fn task() -> impl Strategy<Value = TaskKind> {
-    let frozen = (any::<bool>(), any::<bool>(), any::<bool>());
     prop_oneof![
         2 => Just(TaskKind::PreTraining),
-        2 => frozen.prop_map(|(bottom, top, embedding)| TaskKind::FineTuning(Frozen { bottom, top, embedding })),
+        2 => frozen().prop_map(TaskKind::FineTuning),
         1 => Just(TaskKind::Inference),
     ]
 }
@@ -304,7 +335,8 @@ proptest! {
         prop_assert!((memory.parts().iter().map(|part| part.1).sum::<f64>() - memory.total()).abs() <= 1e-9 * memory.total());
         let with = |parallel| {
             let spread = Spread::flat(parallel, &case.system);
-            let strategies = Strategies { mlp: spread.clone(), transformer: spread, ..case.strategies.clone() };
+            let embedding = case.strategies.embedding.clone();
+            let strategies = Strategies::new(&case.model, spread.clone(), spread, embedding);
             Case { strategies, ..case.clone() }.memory(task)
         };
         let (replicas, shards) = (with(Parallel::Ddp), with(Parallel::Fsdp));
@@ -318,8 +350,17 @@ proptest! {
 
     /// Inference is part of fine-tuning, and fine-tuning of pre-training; so is what is frozen in addition.
     #[test]
-    fn what_is_left_out_saves_time(case in case(), which in 0usize..3) {
-        let only = |trained: usize| Frozen { bottom: trained != 0, top: trained != 1, embedding: trained != 2 };
+    fn what_is_left_out_saves_time(case in case(), some in frozen(), more in frozen()) {
+        let both = |a: Option<usize>, b: Option<usize>| a.min(b).or(a).or(b);
+        let more = Frozen {
+            bottom: some.bottom || more.bottom,
+            top: some.top || more.top,
+            experts: some.experts || more.experts,
+            transformer: some.transformer || more.transformer,
+            transformer_from: both(some.transformer_from, more.transformer_from),
+            towers: false,
+            embedding: some.embedding || more.embedding,
+        };
         for kind in CostKind::ALL {
             let model = kind.model();
             // On a shared wire, what is left out may let collectives meet that did not before: 5 % was seen.
@@ -327,14 +368,97 @@ proptest! {
             let seconds = |task| Simulation::new(&*model, &case.step(task), &case.system).iteration_s();
             let order = [
                 TaskKind::Inference,
-                TaskKind::FineTuning(only(which)),
+                TaskKind::FineTuning(more),
+                TaskKind::FineTuning(some),
                 TaskKind::FineTuning(Frozen::default()),
                 TaskKind::PreTraining,
             ];
             for pair in order.windows(2) {
                 let (less, more) = (seconds(pair[0]), seconds(pair[1]));
                 prop_assert!(at_most(less, most * more), "{kind}: {:?} {less}, {:?} {more}", pair[0], pair[1]);
+                let (less, more) = (case.memory(pair[0]).total(), case.memory(pair[1]).total());
+                prop_assert!(at_most(less, more), "{:?} {less} bytes, {:?} {more}", pair[0], pair[1]);
             }
+        }
+    }
+
+    /// The layers that a device has gathered at any moment, and the gradients that it has not scattered yet, fit into what memory
+    /// counts for them.
+    #[test]
+    fn what_is_gathered_early_is_counted(case in case(), cost in select(CostKind::ALL.to_vec())) {
+        let step = case.step(TaskKind::PreTraining);
+        let timeline = cost.model().timeline(&step, &cost::seconds(&*cost.model(), &step, &case.system));
+        let (mut gathered, mut whole) = (vec![], vec![]);
+        for (i, op) in step.operations.iter().enumerate() {
+            let (Some(layer), Some(sent)) = (op.label.layer, op.work.transfer()) else { continue };
+            let spans = |action: &str| {
+                let is = |op: &&planning::step::Op| op.label.layer == Some(layer) && op.label.action == action;
+                let found = step.operations.iter().position(|op| is(&op)).map(|at| timeline.spans[at]);
+                found.expect("a layer computes")
+            };
+            let again = |op: &planning::step::Op| op.label.layer == Some(layer) && op.label.action == "gather again";
+            let stays = !step.operations.iter().any(again);
+            match &*op.label.action {
+                // What is not gathered again stays until its backward pass.
+                "gather" => {
+                    let until = spans(if stays { "backward" } else { "forward" }).end_s;
+                    gathered.push((timeline.spans[i].begin_s, until, sent.bytes));
+                }
+                "gather again" => gathered.push((timeline.spans[i].begin_s, spans("backward").end_s, sent.bytes)),
+                "reduce-scatter" => whole.push((spans("backward").begin_s, timeline.spans[i].end_s, sent.bytes)),
+                _ => {}
+            }
+        }
+        let peak = |held: &[(f64, f64, f64)]| {
+            let at = |moment: f64| held.iter().filter(|(from, to, _)| *from <= moment && moment < *to).map(|held| held.2).sum::<f64>();
+            held.iter().map(|&(from, ..)| at(from)).fold(0.0, f64::max)
+        };
+        let buffers = case.memory(TaskKind::PreTraining).buffers;
+        prop_assert!(at_most(peak(&gathered) + peak(&whole), buffers), "{} + {} of {buffers}", peak(&gathered), peak(&whole));
+    }
+
+    /// Layers that are computed again take time, and save memory.
+    #[test]
+    fn activations_are_kept_or_computed_again(case in case(), task in task()) {
+        let of = |activations| {
+            let case = Case { activations, ..case.clone() };
+            let seconds = Simulation::new(&planning::cost::MadMax, &case.step(task), &case.system).breakdown.gemm;
+            (seconds, case.memory(task).total())
+        };
+        let (keep, again) = (of(Activations::Keep), of(Activations::Recompute));
+        prop_assert!(at_most(keep.0, again.0) && at_most(again.1, keep.1), "{keep:?} {again:?}");
+        let transformers = case.model.transformer.is_some();
+        prop_assert_eq!(task == TaskKind::PreTraining && transformers, again.0 > keep.0 && task == TaskKind::PreTraining);
+    }
+
+    /// All wait for the device that looks up most, whatever the others do.
+    #[test]
+    fn the_busiest_device_sets_the_pace(case in case(), task in task(), loads in proptest::collection::vec(0.1..10.0f64, 1..9)) {
+        // As many loads as divide the number of devices.
+        let count = (1..=loads.len()).rev().find(|&count| case.system.devices().is_multiple_of(count)).unwrap();
+        let loads = &loads[..count];
+        let seconds = |loads: LookupLoads| {
+            let job = Job { loads, ..case.job(task) };
+            let step = job.step(&case.model, &case.system, case.convention).unwrap();
+            Simulation::new(&planning::cost::MadMax, &step, &case.system).iteration_s()
+        };
+        let mean = loads.iter().sum::<f64>() / loads.len() as f64;
+        let busiest = loads.iter().copied().fold(0.0, f64::max) / mean;
+        let uneven = LookupLoads::new(loads).unwrap();
+        prop_assert!((uneven.busiest() / busiest - 1.0).abs() < 1e-12);
+        prop_assert!((uneven.over_mean().iter().sum::<f64>() / loads.len() as f64 - 1.0).abs() < 1e-9, "the mean is 1");
+        prop_assert!(at_most(seconds(LookupLoads::even()), seconds(uneven)));
+    }
+
+    /// A batch by itself takes at least as long as a step in the midst of others, and no longer than all of it one after the other.
+    #[test]
+    fn latency_is_at_least_a_step((step, system) in any_step()) {
+        for kind in [CostKind::MadMax, CostKind::Hierarchical] {
+            let model = kind.model();
+            let simulation = Simulation::new(&LinksApart(&*model), &step, &system);
+            let (latency, serial) = (simulation.latency_s(&step), simulation.breakdown.serial());
+            prop_assert!(at_most(latency, serial), "{kind}: {latency} of {serial}");
+            prop_assert!(at_most(simulation.iteration_s(), latency), "{kind}: {latency} of {}", simulation.iteration_s());
         }
     }
 }
@@ -348,7 +472,7 @@ fn levels_may_cut_across_nodes() {
     for (inside, between) in [(1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1)] {
         let mlp =
             planning::workload::Strategy(vec![level(Parallel::Tp, inside), level(Parallel::Ddp, between)]);
-        let strategies = Strategies { mlp, ..Strategies::default_for(&model, &system) };
+        let strategies = Strategies::default_for(&model, &system).with_mlp(&model, mlp);
         let job = Job::pre_training(&model, &strategies, 64, &system);
         let step = job.step(&model, &system, Convention::Pooled).unwrap();
         for op in &step.operations {

@@ -61,7 +61,7 @@ fn step(model: &Layered, task: TaskKind, layers: &[Parallel], convention: Conven
         _ => Strategy::flat(layers[0], &system),
     };
     let default = Strategies::default_for(model, &system);
-    let strategies = Strategies { mlp: spread.clone(), transformer: spread, ..default };
+    let strategies = Strategies::new(model, spread.clone(), spread, default.embedding);
     Job::new(model, task, &strategies, 4.0, &system).step(model, &system, convention).unwrap()
 }
 
@@ -124,7 +124,8 @@ const BACKWARD: [&str; 10] = [
 #[test]
 fn frozen_parts_are_left_out() {
     let replicas = [Parallel::Ddp];
-    let frozen = |bottom, top, embedding| TaskKind::FineTuning(Frozen { bottom, top, embedding });
+    let frozen =
+        |bottom, top, embedding| TaskKind::FineTuning(Frozen { bottom, top, embedding, ..Frozen::default() });
     let all_reduces = ["top 1 all-reduce", "top 0 all-reduce", "bottom 1 all-reduce", "bottom 0 all-reduce"];
     let bottom = ["bottom 1 backward", "bottom 1 all-reduce", "bottom 0 backward", "bottom 0 all-reduce"];
     let tables = ["gradients all-to-all", "update tables"];
@@ -192,6 +193,34 @@ fn numbers_by_mad_max() {
     let nested = step(&tiny(), TaskKind::PreTraining, &[Parallel::Fsdp, Parallel::Ddp], Convention::MadMax);
     assert_eq!(sent(&nested, "top 0 gather"), (8, 1, 400.0));
     assert_eq!(sent(&nested, "top 0 all-reduce"), (2, 2, 400.0));
+    // Replicas inside nodes, shards between them: each has a half of a layer, and reduces that.
+    let inverse = step(&tiny(), TaskKind::PreTraining, &[Parallel::Ddp, Parallel::Tp], Convention::MadMax);
+    assert_eq!(sent(&inverse, "top 0 all-reduce"), (8, 1, 200.0));
+}
+
+/// The next layer is gathered before this one computes, in both passes, and its gradient is scattered behind that.
+#[test]
+fn layers_are_gathered_early() {
+    let order = |convention| {
+        let step = step(&tiny(), TaskKind::PreTraining, &[Parallel::FsdpPrefetch], convention);
+        let mut names = names(&step);
+        names.retain(|name| {
+            ["gather", "forward", "backward", "scatter"].iter().any(|part| name.contains(part))
+        });
+        (step, names)
+    };
+    let (madmax, names) = order(Convention::MadMax);
+    let expected = "bottom 0 gather, bottom 1 gather, bottom 0 forward, top 0 gather, bottom 1 forward, top 1 gather, top 0 forward, \
+                    top 1 forward, top 1 gather again, top 0 gather again, top 1 backward, top 1 reduce-scatter, bottom 1 gather again, \
+                    top 0 backward, top 0 reduce-scatter, bottom 0 gather again, bottom 1 backward, bottom 1 reduce-scatter, \
+                    bottom 0 backward, bottom 0 reduce-scatter";
+    assert_eq!(names.join(", "), expected);
+    assert_eq!(waits(&madmax, "top 0 gather"), ["bottom 0 forward"]);
+    assert_eq!(waits(&madmax, "bottom 1 gather again"), ["top 1 backward"]);
+    // Ours keeps the last layer of the forward pass, and gathers the one below it while the last one computes.
+    let (pooled, names) = order(Convention::Pooled);
+    assert_eq!(names.join(", "), expected.replace("top 1 gather again, ", ""));
+    assert_eq!(waits(&pooled, "top 0 gather again"), ["top 1 forward"]);
 }
 
 #[test]
@@ -282,12 +311,15 @@ fn transformers_have_attention_and_feed_forward() {
     // One layer ahead is the same half of the neighbour.
     assert_eq!(waits(&shards, "attention 1 gather"), ["attention 0 forward"]);
     assert_eq!(waits(&shards, "feed-forward 0 gather again"), ["feed-forward 1 backward"]);
-    // A word and a position of 6 halves for each of 5 tokens of 4 samples. Tables are replicated: (100 + 5) · 6 halves.
+    // A word and a position of 6 halves for each of 5 tokens of 4 samples. Replicas of the table reduce what was looked up.
     assert_eq!(work(&shards, "lookup"), (0.0, 480.0));
-    assert_eq!(sent(&shards, "tables all-reduce"), (16, 2, 1260.0));
+    assert_eq!(sent(&shards, "rows all-reduce"), (16, 2, 480.0));
+    assert_eq!(waits(&shards, "update tables"), ["rows all-reduce"]);
     assert!(names(&shards).iter().all(|name| !name.contains("all-to-all")));
     // Ours counts the scores: 2 · 5² · 6 for each of 4 samples.
     let pooled = step(&tiny_llm(), TaskKind::PreTraining, &[Parallel::Fsdp], Convention::Pooled);
+    // 16 replicas together touch the whole table: (100 + 5) · 6 halves.
+    assert_eq!(sent(&pooled, "rows all-reduce"), (16, 2, 1260.0));
     assert_eq!(work(&pooled, "attention 1 forward").0, 5760.0 + 1200.0);
 }
 
@@ -334,12 +366,13 @@ fn buffers_are_those_of_vectors_and_gathers() {
     let (model, system) = (tiny(), system());
     let buffers = |parallel| {
         let mlp = Strategy::flat(parallel, &system);
-        let strategies = Strategies { mlp, ..Strategies::default_for(&model, &system) };
+        let strategies = Strategies::default_for(&model, &system).with_mlp(&model, mlp);
         Memory::of_job(&Job::pre_training(&model, &strategies, 4, &system), &model, &system).buffers
     };
-    // 4 tables · 8 halves for each of 4 samples, sent and received; and two layers of 400 bytes.
+    // 4 tables · 8 halves for each of 4 samples, sent and received; two layers of 400 bytes, and one or two gradients.
     assert_eq!(buffers(Parallel::Ddp), 512.0);
-    assert_eq!(buffers(Parallel::Fsdp), 512.0 + 800.0);
+    assert_eq!(buffers(Parallel::Fsdp), 512.0 + 800.0 + 400.0);
+    assert_eq!(buffers(Parallel::FsdpPrefetch), 512.0 + 800.0 + 800.0);
 }
 
 /// MAD-Max's Table 2: parameters, and FLOPs of a sample or a token, within 3 %. It prints parameters of the variants only

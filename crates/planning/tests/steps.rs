@@ -74,6 +74,7 @@ fn features() -> Vec<Feature> {
         hotness: if i.is_multiple_of(3) { Hotness::One } else { Hotness::Many { mean: 1 + i as u32 } },
         weighted: i == 4,
         dim: None,
+        format: None,
     };
     (0..9).map(feature).collect()
 }

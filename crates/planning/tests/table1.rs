@@ -8,7 +8,8 @@ use planning::workload::{Convention, Job, Layered, Parallel, Strategies, Strateg
 fn simulate(model: &str, system: &str, strategy: impl Fn(&System) -> Strategy, batch: usize) -> Simulation {
     let (model, system) = (Layered::named(model).unwrap(), System::named(system).unwrap());
     let (mlp, transformer) = (strategy(&system), strategy(&system));
-    let strategies = Strategies { mlp, transformer, ..Strategies::default_for(&model, &system) };
+    let embedding = Strategies::default_for(&model, &system).embedding;
+    let strategies = Strategies::new(&model, mlp, transformer, embedding);
     let job = Job::pre_training(&model, &strategies, batch, &system);
     Simulation::new(
         &Hierarchical::default(),

@@ -60,7 +60,7 @@ fn small() -> Layered {
 /// 512 samples a device on two nodes of eight.
 fn step(mlp: impl Fn(&System) -> Strategy) -> (StepGraph, System) {
     let (model, system) = (small(), System::named("zionex:16").unwrap());
-    let strategies = Strategies { mlp: mlp(&system), ..Strategies::default_for(&model, &system) };
+    let strategies = Strategies::default_for(&model, &system).with_mlp(&model, mlp(&system));
     let job = Job::pre_training(&model, &strategies, 512, &system);
     (job.step(&model, &system, Convention::MadMax).unwrap(), system)
 }

@@ -22,6 +22,10 @@ use std::path::PathBuf;
 pub enum Command {
     /// MAD-Max, Table 1: predictions against measurements of DLRM-A, DLRM-B and LLaMA, by its rules and by our cost model
     MadmaxTable1(Args),
+    /// MAD-Max, Figure 3: parameters, FLOPs and lookups of models
+    MadmaxFig3(Args),
+    /// MAD-Max, Figure 4: communication of models, and how much of it computation hides
+    MadmaxFig4(Args),
     /// MAD-Max, Figure 7: DLRM-A on 8 and 128 devices, serialised and overlapped
     MadmaxFig7(Args),
     /// MAD-Max, Figure 8: the best strategy of each model over FSDP, within memory and if memory were free
@@ -128,6 +132,8 @@ impl Command {
     pub fn args(&self) -> &Args {
         match self {
             Command::MadmaxTable1(args)
+            | Command::MadmaxFig3(args)
+            | Command::MadmaxFig4(args)
             | Command::MadmaxFig7(args)
             | Command::MadmaxFig8(args)
             | Command::MadmaxFig9(args)
@@ -156,6 +162,8 @@ impl Command {
     pub fn figure(&self) -> Result<Figure> {
         match self {
             Command::MadmaxTable1(_) => madmax::table1(),
+            Command::MadmaxFig3(_) => madmax::fig3(),
+            Command::MadmaxFig4(_) => madmax::fig4(),
             Command::MadmaxFig7(_) => madmax::fig7(),
             Command::MadmaxFig8(_) => madmax::fig8(),
             Command::MadmaxFig9(_) => madmax::fig9(),

@@ -118,6 +118,7 @@ fn configure(request: &Request, ratio: f64, seed: u64) -> Config {
         hotness: Default::default(),
         weighted: false,
         dim: None,
+        format: None,
     };
     let mut config = Config::default();
     config.model.features = Some((1..=request.features).map(feature).collect());

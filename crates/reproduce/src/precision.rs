@@ -1,5 +1,5 @@
-//! What a precision of matrix products does to what is learnt: AUC of trainings in f32x3 and bf16 beside those in f32 from the same
-//! seeds.
+//! What a precision of matrix products, or a number format of tables, does to what is learnt: AUC of trainings in f32x3 and bf16, or with
+//! tables of f16, beside those in f32 from the same seeds.
 //!
 //! Trainings run one after the other, each on all cores: results do not depend on the number of threads.
 
@@ -15,11 +15,15 @@ use campanile::records::Records;
 use campanile::{Config, Control, Training};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use spec::codec::Rounding;
 use spec::precision::{Precision, PrecisionConfig};
 use spec::presets::{ModelKind, Preset};
 use spec::run::{DataFormat, Run};
 use spec::synthetic::Synthetic;
+use spec::table_format::TableFormat;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Instant;
 
 /// Trainings to compare, and the folder of results.
@@ -27,6 +31,8 @@ use std::time::Instant;
 #[command(after_help = "Examples:
   Five seeds on the synthetic log, in f32, f32x3 and bf16
     campanile reproduce precision
+  Tables of 16 bits instead
+    campanile reproduce precision --tables f16 --tables f16:nearest --out reports/table-formats/synthetic
   A log of Criteo's format, of which the last rows are tested on
     campanile reproduce precision --data train.tsv --out reports/precision/criteo
   Only the table of what was trained
@@ -38,9 +44,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Trainings")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Precisions that are compared with f32, each as --precision of `campanile train` takes it; may be given several times
-    #[arg(long, value_name = "PRECISION", default_values = ["f32x3", "bf16"], help_heading = "Trainings")]
+    /// Precisions that are compared with f32, each as --precision of `campanile train` takes it; may be given several times [default:
+    /// f32x3 and bf16; none with --tables]
+    #[arg(long, value_name = "PRECISION", help_heading = "Trainings")]
     precision: Vec<PrecisionConfig>,
+    /// Number formats of tables that are compared with f32: f16 or bf16, rounded at random, or f16:nearest or bf16:nearest; may be given
+    /// several times
+    #[arg(long, value_name = "FORMAT[:ROUNDING]", help_heading = "Trainings")]
+    tables: Vec<TablesIn>,
     /// Architecture of the network: dlrm, dcn or deepfm
     #[arg(long, value_name = "KIND", default_value = "dlrm", help_heading = "Trainings")]
     model: ModelKind,
@@ -82,11 +93,43 @@ pub struct Setting {
     pub batch: usize,
 }
 
+/// Number format of tables and its rounding, as the command takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablesIn {
+    format: TableFormat,
+    rounding: Rounding,
+}
+
+impl FromStr for TablesIn {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (format, rounding) = text.split_once(':').unwrap_or((text, Rounding::Stochastic.name()));
+        Ok(Self { format: format.parse()?, rounding: rounding.parse()? })
+    }
+}
+
+/// What one side of the comparison trains in.
+#[derive(Clone, Debug)]
+enum Arm {
+    Precision(PrecisionConfig),
+    Tables(TablesIn),
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Precision(precision) => precision.fmt(f),
+            Self::Tables(TablesIn { format, rounding }) => write!(f, "tables {format}, {rounding}"),
+        }
+    }
+}
+
 /// Result of one training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainedIn {
-    /// Precision of the training, as users write it.
+    /// Precision of the training, as users write it, or format and rounding of its tables.
     pub precision: String,
     /// Seed of the initial weights.
     pub seed: u64,
@@ -118,31 +161,42 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
 }
 
 fn measure(args: &Args, program: &dyn Program) -> Result<()> {
-    let plain = PrecisionConfig::all(Precision::F32);
-    let config = configure(args, &plain, 0);
+    let arms = arms(args);
+    let config = configure(args, &arms[0], 0);
     let logs = logs::open(&config.data, None, &Control::default()).map_err(campanile::Error::from);
     let logs = logs.map_err(|error| Error::Program(error.into()))?;
     let run = logs.check(&config)?;
-    for precision in &args.precision {
-        logs.check(&configure(args, precision, 0)).during(|| format!("--precision {precision}"))?;
+    for arm in &arms[1..] {
+        logs.check(&configure(args, arm, 0)).during(|| arm.to_string())?;
     }
     let records = Records::<TrainedIn>::open(&args.out, &json!(setting(args, &run)))?;
     if let Some(taken) = records.taken()? {
         program.note(&taken.to_string());
     }
     let known = records.all()?;
-    let precisions: Vec<&PrecisionConfig> = std::iter::once(&plain).chain(&args.precision).collect();
-    let all = (0..args.seeds).flat_map(|seed| precisions.iter().map(move |precision| (*precision, seed)));
-    let progress = program.progress("training", args.seeds * precisions.len() as u64);
-    for (done, (precision, seed)) in all.enumerate() {
-        let title = format!("{precision}, seed {seed}");
+    let all = (0..args.seeds).flat_map(|seed| arms.iter().map(move |arm| (arm, seed)));
+    let progress = program.progress("training", args.seeds * arms.len() as u64);
+    for (done, (arm, seed)) in all.enumerate() {
+        let title = format!("{arm}, seed {seed}");
         progress.at(done as u64, &title);
-        let is_this = |record: &TrainedIn| record.precision == precision.to_string() && record.seed == seed;
+        let is_this = |record: &TrainedIn| record.precision == arm.to_string() && record.seed == seed;
         if !known.iter().any(is_this) {
-            records.append(&train(args, precision, seed, &logs).during(|| title)?)?;
+            records.append(&train(args, arm, seed, &logs).during(|| title)?)?;
         }
     }
     Ok(())
+}
+
+/// What is compared; f32 comes first.
+fn arms(args: &Args) -> Vec<Arm> {
+    let usual = [Precision::F32x3, Precision::Bf16].map(PrecisionConfig::all).to_vec();
+    let precisions = match args.precision.is_empty() && args.tables.is_empty() {
+        true => usual,
+        false => args.precision.clone(),
+    };
+    let plain = std::iter::once(PrecisionConfig::all(Precision::F32));
+    let tables = args.tables.iter().copied().map(Arm::Tables);
+    plain.chain(precisions).map(Arm::Precision).chain(tables).collect()
 }
 
 fn setting(args: &Args, run: &Run) -> Setting {
@@ -157,12 +211,17 @@ fn setting(args: &Args, run: &Run) -> Setting {
 }
 
 /// The model of the Kaggle preset, trained for one epoch by the usual optimizers.
-fn configure(args: &Args, precision: &PrecisionConfig, seed: u64) -> Config {
+fn configure(args: &Args, arm: &Arm, seed: u64) -> Config {
     let mut config = Config::default();
     (config.model.preset, config.model.kind) = (Some(Preset::Kaggle), Some(args.model));
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(1));
     (config.train.batch, config.train.seed) = (Some(BATCH), Some(seed));
-    config.train.precision = Some(precision.clone());
+    match arm {
+        Arm::Precision(precision) => config.train.precision = Some(precision.clone()),
+        Arm::Tables(TablesIn { format, rounding }) => {
+            (config.tables.format, config.tables.rounding) = (Some(*format), Some(*rounding));
+        }
+    }
     match &args.data {
         None => {
             config.model.rows_cap = Some(ROWS_CAP);
@@ -178,13 +237,13 @@ fn configure(args: &Args, precision: &PrecisionConfig, seed: u64) -> Config {
     config
 }
 
-fn train(args: &Args, precision: &PrecisionConfig, seed: u64, logs: &OpenLogs) -> Result<TrainedIn> {
+fn train(args: &Args, arm: &Arm, seed: u64, logs: &OpenLogs) -> Result<TrainedIn> {
     let began = Instant::now();
-    let trained = Training::new(configure(args, precision, seed)).logs(logs.clone()).run();
+    let trained = Training::new(configure(args, arm, seed)).logs(logs.clone()).run();
     let outcome = trained.map_err(|error| Error::Program(error.into()))?.outcome;
     let evaluation = outcome.scores.as_ref().map(|scores| scores.evaluation).ok_or(Error::NoAuc)?;
     Ok(TrainedIn {
-        precision: precision.to_string(),
+        precision: arm.to_string(),
         seed,
         auc: evaluation.auc.ok_or(Error::NoAuc)?,
         logloss: evaluation.logloss,

@@ -34,7 +34,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 42] = [
+pub const TABLES: [(&str, Make); 44] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -76,8 +76,10 @@ pub const TABLES: [(&str, Make); 42] = [
     ("gpu embeddings", |sources| gpu::embeddings(sources)),
     ("gpu predictions", |sources| gpu::predictions(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
-    ("precision, real log", |sources| precision::quality(sources, "criteo")),
-    ("precision, synthetic log", |sources| precision::quality(sources, "synthetic")),
+    ("precision, real log", |sources| precision::quality(sources, "precision/criteo")),
+    ("precision, synthetic log", |sources| precision::quality(sources, "precision/synthetic")),
+    ("table formats, real log", |sources| precision::quality(sources, "table-formats/criteo")),
+    ("table formats, synthetic log", |sources| precision::quality(sources, "table-formats/synthetic")),
     ("tables and data", |sources| rates::tables_and_data(sources)),
 ];
 

@@ -109,15 +109,15 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Rounding of values that a codec cannot represent.
+/// Rounding of values that a codec, or the number format of a table, cannot represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rounding {
     /// To the nearest representable value, ties to even.
     #[default]
     Nearest,
-    /// Up or down at random, so that the mean is the value itself. The random numbers follow from the seed, the step, the
-    /// collective, the rank and the position of the value, so that a run stays reproducible.
+    /// Up or down at random, so that the mean is the value itself. The random numbers follow from the seed, the step and the place of
+    /// the value (of what is sent, its collective and its rank too), so that a run stays reproducible.
     Stochastic,
 }
 

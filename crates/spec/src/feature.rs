@@ -1,6 +1,7 @@
 //! A sparse input and its embedding table.
 
 use crate::Pooling;
+use crate::table_format::TableFormat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub struct Feature {
     /// Length of the feature's embedding vectors. Default: `model.dim`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,
+    /// Number format of the feature's table: `f32`, `f16` or `bf16`. Default: `tables.format`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<TableFormat>,
 }
 
 /// Hotness of a feature: the number of ids in a bag.

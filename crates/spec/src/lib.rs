@@ -25,6 +25,7 @@ pub mod schedule;
 pub mod schema;
 pub mod statistics;
 pub mod synthetic;
+pub mod table_format;
 mod text;
 pub mod topology;
 pub mod towers;

@@ -26,6 +26,7 @@ pub use tower::{Member, Tower, TowerModule};
 pub use widths::AlignedVectors;
 
 use crate::feature::{Feature, Hotness};
+use crate::table_format::TableFormat;
 use crate::towers::{Assignment, Module};
 use architecture::Sample;
 use serde::Serialize;
@@ -165,6 +166,49 @@ impl Model {
             return Err(ModelError::new("model.dropout (--dropout)", problem));
         }
         Ok(Self { dropout, ..self })
+    }
+
+    /// The model with tables of `format` where a feature says no other.
+    pub fn with_table_format(mut self, format: TableFormat) -> Self {
+        for feature in &mut self.features {
+            // Where f32 is the default, saying it changes nothing.
+            let said = feature.format.or(Some(format));
+            feature.format = said.filter(|said| said.rounds() || format.rounds());
+        }
+        self
+    }
+
+    /// Number format of the table of a feature.
+    pub fn table_format(&self, feature: usize) -> TableFormat {
+        self.features[feature].format.unwrap_or_default()
+    }
+
+    /// Number of tables of each number format that some table has, from the widest on.
+    pub fn table_formats(&self) -> Vec<(TableFormat, usize)> {
+        let count = |format| (0..self.features.len()).filter(|&f| self.table_format(f) == format).count();
+        TableFormat::ALL
+            .map(|format| (format, count(format)))
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// The number formats of tables as text, such as `26 tables of f16`; `None` where all are f32.
+    pub fn table_formats_text(&self) -> Option<String> {
+        let formats = self.table_formats();
+        let all_wide = formats.iter().all(|(format, _)| !format.rounds());
+        let text = |(format, count): &(TableFormat, usize)| {
+            format!("{count} {} of {format}", if *count == 1 { "table" } else { "tables" })
+        };
+        (!all_wide).then(|| formats.iter().map(text).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Bytes of all tables, without optimizer state.
+    pub fn table_bytes(&self) -> u64 {
+        let bytes = |(f, feature): (usize, &Feature)| {
+            (feature.rows as u64).saturating_mul(self.table_format(f).row_bytes(self.row_width(f)) as u64)
+        };
+        self.features.iter().enumerate().map(bytes).fold(0, u64::saturating_add)
     }
 
     /// Probability with which training sets hidden units of the MLPs to zero.

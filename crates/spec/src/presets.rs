@@ -165,6 +165,7 @@ impl Outline {
             hotness: Hotness::One,
             weighted: false,
             dim: None,
+            format: None,
         };
         self.rows.iter().enumerate().map(feature).collect()
     }

@@ -24,7 +24,7 @@ pub use all_reduce::AllReduce;
 pub use check::{Length, Optimizers};
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
-    PlacementConfig, TopologyConfig, TrainConfig,
+    PlacementConfig, TablesConfig, TopologyConfig, TrainConfig,
 };
 pub use every::Every;
 pub use log::{Data, LogFacts, LogFeature, LogRows};
@@ -32,6 +32,7 @@ pub use regularisation::Regularisation;
 pub use selection::{Evaluations, KeepBest, MetricName};
 pub use split::{Split, SplitBy};
 
+use crate::codec::Rounding;
 use crate::dataflow::{Dataflow, Deployment};
 use crate::device::DeviceChoice;
 use crate::emulation::Emulation;
@@ -65,6 +66,8 @@ pub struct Run {
     pub dense_optimizer: Optimizer,
     /// Update rule and learning rate of the tables.
     pub table_optimizer: Optimizer,
+    /// Rounding of updated weights of tables in formats other than f32.
+    pub table_rounding: Rounding,
     /// What is done to weights, gradients and labels besides the update rules.
     pub regularisation: Regularisation,
     /// Factor of the loss of samples whose label is 1, and of such samples in metrics; 1 by default.

@@ -12,6 +12,7 @@ mod collective;
 mod copies;
 mod dependencies;
 mod flat;
+mod frozen;
 mod fused;
 mod legs;
 mod network;
@@ -22,6 +23,7 @@ mod table;
 
 pub use collective::{Collective, CollectiveKind, Group};
 pub use copies::{CopiedTable, CopyReduction};
+pub use frozen::FrozenParameters;
 pub use operation::{Description, Operation};
 pub use part::Part;
 

@@ -386,6 +386,7 @@ impl SparseColumn {
             hotness,
             weighted: self.weighted(),
             dim: None,
+            format: None,
         }
     }
 }

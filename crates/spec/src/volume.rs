@@ -39,6 +39,10 @@ pub enum Quantity {
     HeldRows,
     /// Floats of the rows that are looked up here: for the whole world, in copies for the samples that they serve.
     LookedUpRows,
+    /// Bytes of the rows of [`Quantity::HeldRows`], in the number formats of their tables.
+    HeldBytes,
+    /// Bytes of the rows of [`Quantity::LookedUpRows`], in the number formats of their tables.
+    LookedUpBytes,
     /// Floats of the pooled vectors that are looked up here.
     LookedUpVectors,
     /// Floats of the vectors of the whole world's samples in shards that this rank alone holds.
@@ -96,6 +100,19 @@ impl Volume {
         self
     }
 
+    /// Half of the volume, in every term.
+    pub fn halved(self) -> Self {
+        Self(self.0.into_iter().map(|(each, quantity)| (each / 2, quantity)).collect())
+    }
+
+    /// The volume without `each` times a quantity, as far as its terms have it.
+    pub fn less(mut self, each: u64, quantity: Quantity) -> Self {
+        if let Some(term) = self.0.iter_mut().find(|term| term.1 == quantity) {
+            term.0 = term.0.saturating_sub(each);
+        }
+        self
+    }
+
     /// Value of the volume for `rank` and the sizes of a batch.
     pub fn bind(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
         let terms = self.0.iter();
@@ -116,13 +133,16 @@ impl Quantity {
         let ids_of = |s: &Shard| placement.served_by(s, rank).map(|r| sizes.ids_of(r, s)).sum::<u64>();
         let samples_of = |s: &Shard| placement.served_by(s, rank).map(|r| sizes.samples[r]).sum::<u64>();
         // A replicated table is looked up for this rank's samples.
-        let looked_up = |all: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
-            let count = |s: &Shard| match s.holders.copy_update() {
-                Some(CopyUpdate::Samples) => own(s),
-                Some(CopyUpdate::Rows) | None => all(s),
+        let looked_up =
+            |all: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64, each: &dyn Fn(&Shard) -> u64| {
+                let count = |s: &Shard| match s.holders.copy_update() {
+                    Some(CopyUpdate::Samples) => own(s),
+                    Some(CopyUpdate::Rows) | None => all(s),
+                };
+                held.iter().map(|s| count(s) * each(s)).sum::<u64>()
             };
-            held.iter().map(|s| count(s) * s.columns.len() as u64).sum()
-        };
+        let floats = |s: &Shard| s.columns.len() as u64;
+        let bytes = |s: &Shard| model.table_format(s.feature).row_bytes(s.columns.len()) as u64;
         let copy = |feature: usize| copied.iter().find(|shard| shard.feature == feature);
         let of_group = |of: &dyn Fn(&Sptt, usize) -> u64| {
             dataflow.sptt().map_or(0, |sptt| of(sptt, sptt.groups().group_of(rank)))
@@ -137,9 +157,11 @@ impl Quantity {
             Quantity::Ids => sizes.ids[rank].iter().flatten().sum(),
             Quantity::HeldIds => held.iter().map(ids_of).sum(),
             Quantity::UpdatedIds => by_samples.iter().map(ids_of).sum(),
-            Quantity::HeldRows => by_samples.iter().map(|s| ids_of(s) * s.columns.len() as u64).sum(),
-            Quantity::LookedUpRows => looked_up(&ids_of, &|s| sizes.ids_of(rank, s)),
-            Quantity::LookedUpVectors => looked_up(&samples_of, &|_| sizes.samples[rank]),
+            Quantity::HeldRows => by_samples.iter().map(|s| ids_of(s) * floats(s)).sum(),
+            Quantity::HeldBytes => by_samples.iter().map(|s| ids_of(s) * bytes(s)).sum(),
+            Quantity::LookedUpRows => looked_up(&ids_of, &|s| sizes.ids_of(rank, s), &floats),
+            Quantity::LookedUpBytes => looked_up(&ids_of, &|s| sizes.ids_of(rank, s), &bytes),
+            Quantity::LookedUpVectors => looked_up(&samples_of, &|_| sizes.samples[rank], &floats),
             Quantity::OwnedVectors => world_samples() * width(placement.owned_by(rank)) as u64,
             Quantity::GatheredVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).input_width as u64),
             Quantity::LeavingVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).output_width() as u64),
@@ -186,6 +208,8 @@ impl fmt::Display for Volume {
                 Quantity::UpdatedIds => format!("{each}·updated ids"),
                 Quantity::HeldRows => format!("{each}·held rows"),
                 Quantity::LookedUpRows => format!("{each}·looked-up rows"),
+                Quantity::HeldBytes => format!("{each}·bytes of held rows"),
+                Quantity::LookedUpBytes => format!("{each}·bytes of looked-up rows"),
                 Quantity::LookedUpVectors => format!("{each}·looked-up vectors"),
                 Quantity::OwnedVectors => format!("{each}·owned vectors"),
                 Quantity::GatheredVectors => format!("{each}·gathered vectors"),

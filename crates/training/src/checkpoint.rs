@@ -28,7 +28,7 @@
 //!     shape: vec![4, 2],
 //!     rows,
 //!     columns: 0..2,
-//!     data: data.into(),
+//!     data: data.to_vec().into(),
 //! };
 //! let written = vec![
 //!     write_pieces(&writing, 0, &[piece(0..2, [0.0, 0.1, 1.0, 1.1])]).unwrap(),
@@ -56,6 +56,7 @@ mod slices;
 pub(crate) mod state;
 mod tensor_file;
 mod tiling;
+mod values;
 pub(crate) mod warm_start;
 mod write;
 
@@ -65,6 +66,7 @@ pub use export::{Contents, export};
 pub use folder::{Folder, candidates, is_checkpoint, locate, of_step, set_aside, writing};
 pub use manifest::Manifest;
 pub use read::Checkpoint;
+pub use values::Values;
 pub use warm_start::{TakenRows, TakenWeights};
 pub use write::{Piece, RankFile, write_pieces};
 

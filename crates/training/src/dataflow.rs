@@ -21,7 +21,7 @@ pub use flat::Flat;
 pub use input::{Input, LossWeights};
 pub use reduction::Reduction;
 pub use sptt::Sptt;
-pub use tables::allocate;
+pub use tables::{TableSettings, allocate};
 pub use touched::TouchedRows;
 pub use vectors::{Vectors, Way};
 

@@ -47,9 +47,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of all ranks in several windows of 50 steps, the last of which ends `steps` steps, but for the worst one. How
-/// the collectives of a step fall in time may make a buffer grow long after the warm-up, once; what a step itself allocates
-/// shows in every window.
+/// Allocations of all ranks in the best of several windows of 50 steps, the last of which ends `steps` steps. A buffer may grow
+/// long after the warm-up, and no more then: when the collectives of a step fall otherwise in time, or when a thread that found
+/// no core so far computes its first block. What steps themselves allocate shows in every window.
 fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Source + Sync) -> u64 {
     let counts = collectives::launch(
         run.topology(),
@@ -88,8 +88,7 @@ fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Sourc
         let last = counts.iter().map(|marks| marks[w + 1]).min().unwrap();
         last.saturating_sub(first)
     };
-    let all = (0..WINDOWS as usize).map(window);
-    all.clone().sum::<u64>() - all.max().unwrap()
+    (0..WINDOWS as usize).map(window).min().unwrap()
 }
 
 const WINDOWS: u64 = 3;

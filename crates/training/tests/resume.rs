@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    ADAM, config, labelled_config, labelled_log, mixed, optimizer, tolerance, train_session as train,
+    ADAM, config, gpu, labelled_config, labelled_log, mixed, optimizer, tolerance, train_session as train,
 };
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
@@ -15,6 +15,7 @@ use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Every, LogFacts, LogFeature, LogRows, Run};
 use spec::schema::{Schema, SparseColumn};
+use spec::table_format::TableFormat;
 use spec::towers::Assignment;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,6 +101,22 @@ fn every_update_rule() {
         config.optimizer.dense = Some(optimizer(dense, 0.01));
         config.optimizer.tables = Some(optimizer(tables, 0.01));
         same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
+    }
+}
+
+#[test]
+fn tables_of_16_bits() {
+    if gpu::is_there() {
+        println!("SKIPPED: tables of 16 bits are trained on the CPU only");
+        return;
+    }
+    for format in [TableFormat::F16, TableFormat::Bf16] {
+        for rounding in [Rounding::Nearest, Rounding::Stochastic] {
+            let mut config = long(ModelKind::Dlrm, true, 1, 2);
+            (config.tables.format, config.tables.rounding) = (Some(format), Some(rounding));
+            config.optimizer.tables = Some(optimizer(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.01));
+            same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
+        }
     }
 }
 

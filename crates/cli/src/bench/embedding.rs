@@ -13,6 +13,7 @@ use inputs::Bench;
 use kernels::peak::{DeviceMemory, Memory};
 use spec::device::DeviceChoice;
 use spec::precision::Precisions;
+use spec::table_format::TableFormat;
 
 /// Arguments of `bench embedding`.
 #[derive(clap::Args)]
@@ -39,6 +40,10 @@ pub struct Args {
     /// Number of tables
     #[arg(long, default_value_t = 8)]
     tables: usize,
+    /// Number format of the tables: f32, f16 or bf16; with a format other than f32, tables of f32 with as many rows are looked up and
+    /// updated in turns with them (CPU only)
+    #[arg(long, value_name = "f32|f16|bf16", default_value_t)]
+    format: TableFormat,
     /// Size of all tables in gigabytes; far beyond the last-level cache
     #[arg(long, default_value_t = 4.0)]
     gigabytes: f64,
@@ -107,7 +112,7 @@ pub fn run(args: Args) -> Result<()> {
             let memory = Memory::new(args.bare_bytes(rows) as usize, threads)?;
             let seconds = device.enter(|| host::measure(&mut bench, memory, args.rounds))?;
             let speeds = Speeds::new(&bench, &seconds);
-            (speeds.to_json(&bench, &seconds), speeds.to_text())
+            (speeds.to_json(&bench, &seconds), speeds.to_text(&bench, &seconds))
         }
     };
     if args.json {
@@ -150,7 +155,7 @@ impl Args {
                 rows
             }
             None => {
-                let rows = (gigabytes * 1e9 / (4 * dim * tables) as f64) as usize;
+                let rows = (gigabytes * 1e9 / (self.format.row_bytes(dim) * tables) as f64) as usize;
                 ensure!(
                     limit.contains(&rows),
                     "--gigabytes {gigabytes} makes {rows} rows per table; use 1 to 2^32 rows"
@@ -158,13 +163,19 @@ impl Args {
                 rows
             }
         };
+        ensure!(
+            !self.format.rounds() || self.device == DeviceChoice::Cpu,
+            "--format {}: tables of other formats than f32 are measured on the CPU only; leave out --device",
+            self.format
+        );
         ensure!((0.0..=16.0).contains(&self.zipf), "--zipf {}: expected a number from 0 to 16", self.zipf);
         Ok(rows)
     }
 
-    /// Bytes of all tables.
+    /// Bytes of all tables, and of those of f32 beside them.
     fn table_bytes(&self, rows: usize) -> f64 {
-        4.0 * self.dim as f64 * self.tables as f64 * rows as f64
+        let beside = if self.format.rounds() { TableFormat::F32.row_bytes(self.dim) } else { 0 };
+        (self.format.row_bytes(self.dim) + beside) as f64 * self.tables as f64 * rows as f64
     }
 
     /// Bytes of the memory that bare loops run over.
@@ -182,7 +193,10 @@ impl Args {
         let bags = self.batch as f64 * self.tables as f64;
         // Ids, keys of bare rows, sorted ids and the room in which they are sorted.
         let ids = if on_gpu { 48.0 * bags * self.hotness as f64 } else { 0.0 };
-        self.table_bytes(rows) * (1.0 + state) + self.bare_bytes(rows) + 8.0 * bags * self.dim as f64 + ids
+        // State is f32 in both sets of tables.
+        let sets = if self.format.rounds() { 2.0 } else { 1.0 };
+        let state = sets * state * 4.0 * self.dim as f64 * self.tables as f64 * rows as f64;
+        self.table_bytes(rows) + state + self.bare_bytes(rows) + 8.0 * bags * self.dim as f64 + ids
     }
 }
 

@@ -51,8 +51,10 @@ pub struct Args {
 
 /// Batches in memory, used over and over.
 pub(super) const BATCHES: u64 = 8;
-/// Rounds of steps on a GPU, each of which ends when all its work is done.
+/// Rounds of steps on a GPU, one right behind the other.
 pub(crate) const ROUNDS: u64 = 5;
+/// Steps on a GPU before the first round: queues fill, and the memory of batches that are read ahead is new.
+const LEAD: u64 = 32;
 
 pub fn run(args: Args) -> Result<()> {
     let mut config = args.run.config()?;
@@ -289,8 +291,8 @@ fn time_steps(
     let mut execution = Execution::new(schedule);
     let batches = run.batches();
     let batch_of = move |step| batches.at(step % batches.per_epoch());
-    // The work of a GPU goes on when a step returns: only the time of many steps and their end says what one takes. A thread
-    // reads its batches ahead, as in training.
+    // The work of a GPU goes on when a step returns, and the host is at most two steps ahead of it: only the time of many steps, in the
+    // midst of a run, says what one takes. A thread reads its batches ahead, as in training.
     let queued = matches!(device, Device::Cuda(_));
     let (me, ranks) = (world.rank(), world.size());
     let own = move |step| {
@@ -298,38 +300,36 @@ fn time_steps(
         let own = share((positions.end - positions.start) as usize, ranks, me);
         positions.start + own.start as u64..positions.start + own.end as u64
     };
-    let rounds = if queued { ROUNDS } else { 1 };
-    // One reader for all rounds: its memory is new at first.
-    let portions = (0..effort.warm_up).chain((0..rounds).flat_map(move |_| 0..effort.steps)).map(own);
+    let timed = if queued { LEAD + ROUNDS * effort.steps } else { effort.steps };
+    // One reader for all steps: its memory is new at first.
+    let portions = (0..effort.warm_up).chain(0..timed).map(own);
     read_ahead(&mut rank, run, queued, portions)?;
     execution
         .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     device.synchronise()?;
     execution.reset_times();
     let before = device.counts();
-    let mut times = Vec::with_capacity((rounds * effort.steps) as usize);
-    for _ in 0..rounds {
-        let began = Instant::now();
-        let mut last = began;
-        execution.run(&mut rank, &communicators, effort.steps, batch_of, |_, _| {
-            if !queued {
-                times.push(last.elapsed().as_secs_f64());
+    let mut times = Vec::with_capacity(timed as usize);
+    let (lead, round) = if queued { (LEAD, effort.steps) } else { (0, 1) };
+    let mut last = Instant::now();
+    execution.run(&mut rank, &communicators, timed, batch_of, |_, step| {
+        match (step + 1).checked_sub(lead) {
+            Some(done) if done > 0 && done.is_multiple_of(round) => {
+                times.push(last.elapsed().as_secs_f64() / round as f64);
                 last = Instant::now();
             }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        if queued {
-            device.synchronise()?;
-            times.push(began.elapsed().as_secs_f64() / effort.steps as f64);
+            Some(0) => last = Instant::now(),
+            _ => {}
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     let phases = execution.times();
     let replays = device.counts().replays - before.replays;
     let digest = match effort.digest {
         true => Some(training::parameters_digest(world, run, &rank)?),
         false => None,
     };
-    Ok(OfRank { times, phases, steps: rounds * effort.steps, replays, digest })
+    Ok(OfRank { times, phases, steps: timed, replays, digest })
 }
 
 const SGD: spec::run::Optimizer = spec::run::Optimizer {

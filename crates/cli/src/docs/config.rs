@@ -11,7 +11,7 @@ use spec::schema::Schema;
 use std::fmt::Write;
 
 /// Keys whose flag of `train` has another name than the key.
-const RENAMED: [(&str, &str); 12] = [
+const RENAMED: [(&str, &str); 14] = [
     ("checkpoint.every", "checkpoint-every"),
     ("data.slices", "slice"),
     ("data.train", "data"),
@@ -20,6 +20,9 @@ const RENAMED: [(&str, &str); 12] = [
     ("optimizer.dense", "optimizer"),
     ("optimizer.peak", "lr"),
     ("optimizer.tables", "optimizer"),
+    // No flag lays out single tables.
+    ("placement.tables", ""),
+    ("tables.format", "tables"),
     ("train.overlap", "no-overlap"),
     ("wire.dense", "wire"),
     ("wire.gradients", "wire"),

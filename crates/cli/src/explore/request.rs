@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use planning::cost::CostKind;
 use planning::explore::{Capability, Space, Subject, WhatIf};
 use planning::system::System;
+use planning::workload::TaskKind;
 use spec::run::AllReduce;
 
 /// Models, systems and batch sizes to explore.
@@ -33,8 +34,8 @@ pub struct Request {
     /// Number of samples of each device per step [default: as of `simulate`, for the first model]
     #[arg(long, visible_alias = "batch", value_name = "N,…", value_delimiter = ',')]
     batches: Vec<usize>,
-    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with the parts that are frozen (bottom MLP, top MLP,
-    /// tables)
+    /// Task: pretrain, inference, finetune, or finetune: with the parts that are frozen, as `simulate --task` has them:
+    /// finetune:bot,emb
     #[arg(long, value_name = "TASK", default_value = "pretrain")]
     task: String,
     /// Cost model, which gives the time of an operation: madmax, roofline or hierarchical
@@ -82,7 +83,14 @@ impl Request {
         let systems: Vec<System> =
             self.systems.iter().map(|name| read::system(name)).collect::<Result<_>>()?;
         let task = match task::task(&self.task)? {
-            RequestedTask::Kind(kind) => kind,
+            RequestedTask::Kind(kind) => {
+                for model in &models {
+                    if let (TaskKind::FineTuning(frozen), Subject::Layered(model)) = (kind, model) {
+                        frozen.check(model).with_context(|| format!("--task {}", self.task))?;
+                    }
+                }
+                kind
+            }
             RequestedTask::File(_, path) => {
                 bail!("{path}: a task file has one strategy; use --task pretrain, inference or finetune")
             }

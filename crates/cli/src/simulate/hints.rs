@@ -19,6 +19,10 @@ pub fn hints(prediction: &Prediction, too_big: &TooBig) -> Vec<String> {
         "dense weights" | "dense gradients" | "dense optimizer state" if !trained => {
             hints.push("shard the layers: --mlp fsdp, --transformer fsdp, or tp inside nodes: tp,ddp".into());
         }
+        "activations" if prediction.spread.can_recompute => {
+            hints.push("keep the outputs of transformer layers alone: --activations recompute".into());
+            hints.push("fewer samples a device: --batch".into());
+        }
         "activations" | "buffers" => hints.push("fewer samples a device: --batch".into()),
         _ => {}
     }

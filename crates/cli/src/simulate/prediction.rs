@@ -6,6 +6,7 @@ use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, StepGraph, Work};
 use planning::system::System;
+use planning::workload::TaskKind;
 use spec::program::Algorithm;
 use spec::run::Run;
 use spec::schedule::Lane;
@@ -16,7 +17,7 @@ pub struct Prediction {
     /// The model's name.
     pub model: String,
     /// Task: pre-training, inference or fine-tuning.
-    pub task: String,
+    pub task: TaskKind,
     /// How the model is spread over devices.
     pub spread: Spread,
     /// The system that the step is simulated on.
@@ -37,6 +38,10 @@ pub struct Spread {
     pub described: String,
     /// Wire and all-reduce of a model that Campanile trains, to which no strategy applies.
     pub trained: Option<Exchanged>,
+    /// Lookups of devices over their mean, where they differ.
+    pub lookup_loads: Option<Vec<f64>>,
+    /// Whether the model has layers whose activations are kept and could be computed again.
+    pub can_recompute: bool,
 }
 
 /// How a model that Campanile trains exchanges floats.
@@ -51,7 +56,7 @@ impl Spread {
     /// Spread of a run.
     pub fn of_run(run: &Run) -> Self {
         let trained = Some(Exchanged { wire: run.wire, all_reduce: run.all_reduce });
-        Self { described: dataflow::of_run(run), trained }
+        Self { described: dataflow::of_run(run), trained, lookup_loads: None, can_recompute: false }
     }
 
     /// Description in words that names wire and all-reduce even if they are the usual ones: they are what is priced.
@@ -96,6 +101,11 @@ impl Prediction {
     pub fn lanes(&self) -> Vec<Lane> {
         let used = |lane: &Lane| self.step.operations.iter().any(|op| op.lane == *lane);
         [Lane::Compute, Lane::Exchange, Lane::Gradients].into_iter().filter(used).collect()
+    }
+
+    /// Seconds from the arrival of a batch until its predictions, of inference alone.
+    pub fn latency_s(&self) -> Option<f64> {
+        (self.task == TaskKind::Inference).then(|| self.simulation.latency_s(&self.step))
     }
 
     /// Milliseconds by kind of work.

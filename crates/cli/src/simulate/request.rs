@@ -12,11 +12,11 @@ use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::StepGraph;
 use planning::system::System;
-use planning::trained::Trained;
-use planning::workload::{Job, Layered, TaskKind};
+use planning::trained::{self, Trained};
+use planning::workload::{Activations, Job, LayerGroup, Layered, TaskKind};
 use spec::device::DeviceChoice;
 use spec::run::{AllReduce, Run};
-use spec::schedule::{Schedule, Task};
+use spec::schedule::Schedule;
 use spec::wire::WireConfig;
 
 /// Model, system and task to predict a step of.
@@ -28,8 +28,9 @@ pub struct Request {
     /// System: a name, with :GPUS, or a system file
     #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
     system: String,
-    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with the parts that are frozen (bottom MLP, top MLP,
-    /// tables); or a task file
+    /// Task: pretrain, inference, finetune, or finetune: with the parts that are frozen, as finetune:bot,emb. Parts: bot (bottom MLP),
+    /// top (top MLP), experts, transformer, transformer>=N (layers from the Nth on, counted from 0), towers (tower modules of trained
+    /// models), emb (tables). Or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
     /// Cost model: madmax, roofline or hierarchical [default: hierarchical; a measured system file is priced by its rates]
@@ -121,9 +122,11 @@ impl Request {
         );
         let job = match task {
             RequestedTask::Kind(kind) => {
+                if let TaskKind::FineTuning(frozen) = kind {
+                    frozen.check(model).with_context(|| format!("--task {}", self.task))?;
+                }
                 let usual = if model.bottom_layers + model.top_layers > 0 { 512 } else { 1 };
-                let strategies = self.strategies.strategies(model, &system)?;
-                Job::new(model, kind, &strategies, self.batch.unwrap_or(usual) as f64, &system)
+                self.strategies.job(model, kind, self.batch.unwrap_or(usual) as f64, &system)?
             }
             RequestedTask::File(file, path) => {
                 let flag = self.strategies.given().or(self.batch.map(|_| "--batch"));
@@ -137,27 +140,23 @@ impl Request {
         };
         let step = job.step(model, &system, self.cost().convention()).with_context(|| model.name.clone())?;
         let memory = Memory::of_job(&job, model, &system);
-        let mut spread = Vec::new();
-        if model.bottom_layers + model.top_layers > 0 {
-            spread.push(format!("MLPs {}", job.strategies.mlp));
-        }
-        if model.transformer.is_some() {
-            spread.push(format!("transformer layers {}", job.strategies.transformer));
-        }
-        if model.sparse.is_some() {
-            spread.push(format!("tables {}", job.strategies.embedding));
-        }
-        let spread = Spread { described: spread.join(", "), trained: None };
-        Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
+        let loads = job.loads.over_mean().to_vec();
+        let spread = Spread {
+            described: job.described(model),
+            trained: None,
+            lookup_loads: (loads.len() > 1).then_some(loads),
+            can_recompute: model.has(LayerGroup::Transformer) && job.activations == Activations::Keep,
+        };
+        Ok(self.prediction(&model.name, job.task, spread, system, step, memory))
     }
 
     fn trained(&self, model: &Trained, system: System, task: RequestedTask) -> Result<Prediction> {
         let (run, kind) = self.run(model, &system, task)?;
-        let schedule = run.schedule(schedule_task(kind));
+        let schedule = trained::schedule(&run, kind).with_context(|| format!("--task {}", self.task))?;
         let step = StepGraph::of_schedule(&schedule, run.batch);
         let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
         let (memory, spread) = (memory(&run, &schedule), Spread::of_run(&run));
-        Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
+        Ok(self.prediction(model.name(), kind, spread, system, step, memory))
     }
 
     /// Prices a step by the measured rates of a cluster. Peak rates of its devices are not known.
@@ -182,12 +181,12 @@ impl Request {
         let (run, kind) = self.run(&model, &system, task)?;
         file.measured.check_device(run.device).with_context(|| self.system.clone())?;
         file.measured.check_precision(&run.precision).with_context(|| self.system.clone())?;
-        let schedule = run.schedule(schedule_task(kind));
+        let schedule = trained::schedule(&run, kind).with_context(|| format!("--task {}", self.task))?;
         let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
             .with_context(|| self.system.clone())?;
         Ok(Prediction {
             model: model.name().into(),
-            task: kind.to_string(),
+            task: kind,
             spread: Spread::of_run(&run),
             cost: "what was measured",
             memory: memory(&run, &schedule),
@@ -207,17 +206,10 @@ impl Request {
             );
         }
         let kind = match task {
-            RequestedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
-            RequestedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
-                bail!(
-                    "--task {}: {name} is a model that is trained, to which {kind} does not apply; use pretrain or \
-                     inference",
-                    self.task
-                )
-            }
+            RequestedTask::Kind(kind) => kind,
             RequestedTask::File(_, path) => {
                 bail!(
-                    "{path}: {name} is a model that is trained, and no strategy applies; use --task pretrain or inference"
+                    "{path}: {name} is a model that is trained, and no strategy applies; use --task pretrain, inference or finetune"
                 )
             }
         };
@@ -236,7 +228,7 @@ impl Request {
     fn prediction(
         &self,
         model: &str,
-        task: String,
+        task: TaskKind,
         spread: Spread,
         system: System,
         step: StepGraph,
@@ -254,10 +246,6 @@ impl Request {
             memory,
         }
     }
-}
-
-fn schedule_task(kind: TaskKind) -> Task {
-    if kind == TaskKind::Inference { Task::Evaluate } else { Task::Train }
 }
 
 fn memory(run: &Run, schedule: &Schedule) -> Memory {

@@ -2,7 +2,7 @@
 
 use super::read::Described;
 use anyhow::{Context, Result, bail};
-use planning::workload::{Frozen, JobFile, TaskKind};
+use planning::workload::{JobFile, TaskKind};
 use std::path::Path;
 
 /// A task as the user named it.
@@ -13,7 +13,7 @@ pub enum RequestedTask {
     File(Box<JobFile>, String),
 }
 
-const KNOWN: &str = "use pretrain, inference or finetune[:bot,top,emb] (the parts that are not trained), \
+const KNOWN: &str = "use pretrain, inference or finetune[:bot,top,experts,transformer,transformer>=N,towers,emb] (the parts that are not trained), \
                      or give a .json or .toml file";
 
 /// A task by its name or from its file.
@@ -22,27 +22,14 @@ pub fn task(text: &str) -> Result<RequestedTask> {
     Ok(RequestedTask::Kind(match (name, frozen) {
         ("pretrain", None) => TaskKind::PreTraining,
         ("inference", None) => TaskKind::Inference,
-        ("finetune", frozen) => TaskKind::FineTuning(parts(text, frozen.unwrap_or(""))?),
+        ("finetune", frozen) => {
+            let frozen = frozen.unwrap_or("").parse().with_context(|| format!("--task {text}"))?;
+            TaskKind::FineTuning(frozen)
+        }
         _ if Path::new(text).extension().is_some() => {
             let file = Described::read(text).with_context(|| format!("--task {text}: {KNOWN}"))?;
             return Ok(RequestedTask::File(file.parse()?, file.name()));
         }
         _ => bail!("--task {text}: {KNOWN}"),
     }))
-}
-
-fn parts(text: &str, names: &str) -> Result<Frozen> {
-    let mut frozen = Frozen::default();
-    for name in names.split(',').filter(|_| !names.is_empty()) {
-        let part = match name.trim() {
-            "bot" => &mut frozen.bottom,
-            "top" => &mut frozen.top,
-            "emb" => &mut frozen.embedding,
-            _ => bail!("--task {text}: unknown part of a model {name:?}; use bot, top or emb"),
-        };
-        if std::mem::replace(part, true) {
-            bail!("--task {text}: {name} is named twice");
-        }
-    }
-    Ok(frozen)
 }

@@ -31,9 +31,17 @@ fn headline(prediction: &Prediction) -> String {
     let simulation = &prediction.simulation;
     let (step_s, exposed_s) = (simulation.iteration_s(), simulation.exposed_s());
     let of_step = if step_s > 0.0 { 100.0 * exposed_s / step_s } else { 0.0 };
+    let latency = prediction.latency_s().map_or(String::new(), |seconds| {
+        format!("  {} ms from the arrival of a batch at idle devices to its predictions\n", ms(seconds))
+    });
+    let loads = prediction.spread.lookup_loads.as_ref().map_or(String::new(), |loads| {
+        let (least, most) =
+            loads.iter().fold((f64::INFINITY, 0.0f64), |(a, b), &load| (a.min(load), b.max(load)));
+        format!("  devices look up {least:.2} to {most:.2} times the mean; all wait for the busiest\n")
+    });
     format!(
         "{}, {}, on {} ({}), {} samples a step; priced by {}\n  {}\n\n  \
-         {} ms a step, {} samples/s\n  \
+         {} ms a step, {} samples/s\n{latency}{loads}  \
          {} ms of communication exposed: {of_step:.1} % of the step, {:.1} % of all communication\n",
         prediction.model,
         prediction.task,

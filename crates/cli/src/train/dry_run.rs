@@ -15,12 +15,13 @@ pub fn text(plan: &DryRun) -> String {
     line(
         "Model",
         format!(
-            "{}, {} parameters: {} in {} tables of {}, {} in dense layers; {} dense features",
+            "{}, {} parameters: {} in {} tables of {}{}, {} in dense layers; {} dense features",
             model.kind(),
             si(model.parameters() as f64),
             si(model.table_parameters() as f64),
             model.features().len(),
             model.dims_text(),
+            model.table_formats_text().map_or(String::new(), |text| format!(" ({text})")),
             si(model.dense_parameters() as f64),
             model.dense_features()
         ),

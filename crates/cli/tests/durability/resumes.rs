@@ -36,6 +36,31 @@ fn another_run_is_refused_with_what_differs() {
     assert!(fs::read(run.join("metrics.jsonl")).unwrap() == before, "a refused resume changes nothing");
 }
 
+/// Formats and rounding of tables are part of a run; scores of its checkpoint are those of the run.
+#[test]
+fn tables_keep_their_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let trained = train(&run, &["--steps", "10", "--tables", "f16"]);
+    for (flags, part) in [
+        ("--tables f32", "format: requested none, but the run has f16"),
+        ("--tables bf16", "format: requested bf16, but the run has f16"),
+        ("--rounding nearest", "tables.rounding: requested nearest, but the run has stochastic"),
+    ] {
+        let flags: Vec<&str> = flags.split(' ').collect();
+        resume(&run, &flags).refused(&[part]);
+    }
+    let scored = campanile(&["eval", "--checkpoint", text(&run), "--json"]).json();
+    assert_eq!(scored["auc"], trained["auc"]);
+    // Files hold the weights as they are.
+    let inspected = campanile(&["checkpoint", "inspect", text(&run), "--json"]).json();
+    for tensor in inspected["tensors"].as_array().unwrap() {
+        let (name, format) = (tensor["name"].as_str().unwrap(), tensor["format"].as_str().unwrap());
+        assert_eq!(format, if name.starts_with("tables.") { "f16" } else { "f32" }, "{name}");
+    }
+    assert_eq!(resume(&run, &["--steps", "15", "--tables", "f16"]).json()["steps"], 15);
+}
+
 #[test]
 fn other_samples_are_refused() {
     let folder = tempfile::tempdir().unwrap();

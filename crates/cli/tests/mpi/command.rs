@@ -53,6 +53,10 @@ pub fn mpirun_within(seconds: &str, ranks: usize) -> Command {
     command.args(["--timeout", seconds, "-np", &ranks.to_string()]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    // Jobs of several tests at once fail now and then where they make and remove one folder for all.
+    let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).expect("the folder can be made");
+    command.env("OMPI_MCA_orte_tmpdir_base", scratch);
     command
 }
 

@@ -41,7 +41,9 @@ pub fn task(devices: usize, mlp: Levels) -> Value {
 /// What MAD-Max's tool prints, in ms: GEMM, embeddings, all-to-all, all-reduce, all-gather, reduce-scatter, exposed, iteration.
 #[test]
 fn its_rows_through_its_files() {
-    let rows: [(usize, Levels, [f64; 8]); 6] = [
+    let rows: [(usize, Levels, [f64; 8]); 7] = [
+        // What is exposed is the tool's iteration less its computations.
+        (128, &[("DDP", 8), ("TP", 16)], [8.91, 9.10, 26.40, 44.024, 0.0, 0.0, 67.15, 85.163]),
         (128, &[("DDP", 128)], [8.91, 9.10, 26.40, 21.27, 0.0, 0.0, 35.99, 54.00]),
         (8, &[("DDP", 8)], [8.91, 9.10, 14.78, 6.38, 0.0, 0.0, 10.85, 28.86]),
         (128, &[("FSDP", 128)], [8.91, 9.10, 26.40, 0.0, 21.27, 10.63, 54.95, 72.96]),
@@ -61,6 +63,119 @@ fn its_rows_through_its_files() {
             assert!((got - expected).abs() <= 0.005 * expected, "{mlp:?}: {key} is {got}, not {expected}");
         }
     }
+}
+
+/// Vision and language models as MAD-Max's files have them. Its vision tasks gather layers early, whatever their files call that.
+#[test]
+fn transformers_through_its_files() {
+    let files = Files::new();
+    let system = files.write("system.json", &zionex(128).to_string());
+    let vision = |layers: usize, dim: usize, patch: usize| {
+        json!({
+            "name": "vit", "type": "vit", "bytes_per_nonemb_param": 2, "num_transformer_layers": layers,
+            "num_transformer_heads": 16, "attention_dim": dim, "transformer_fc_dim": 4 * dim, "image_size": 224,
+            "patch_dim": patch,
+        })
+    };
+    let task = json!({
+        "name": "pretrain", "type": "pretrain", "transformer_parallel": ["fsdp"], "transformer_parallel_degree": [128],
+        "emb_parallel": ["ddp"], "emb_parallel_degree": [128], "local_transformer_bs": 16, "local_emb_bs": 16,
+    });
+    let task = files.write("task.json", &task.to_string());
+    let run = |model: &Value, system: &str, task: &str| {
+        let model = files.write("model.json", &model.to_string());
+        json(&["--model", &model, "--system", system, "--task", task, "--cost", "madmax"])
+    };
+    let near = |one: &Value, key: &str, expected: f64| {
+        let got = one[format!("{key}_ms")].as_f64().unwrap();
+        assert!((got - expected).abs() <= 0.005 * expected, "{key} is {got}, not {expected}");
+    };
+    let large = run(&vision(24, 1024, 16), &system, &task);
+    for (key, expected) in [
+        ("iteration", 27.751),
+        ("gemm", 25.833),
+        ("embedding", 0.0198),
+        ("all_reduce", 0.2141),
+        ("all_gather", 10.066),
+        ("reduce_scatter", 5.033),
+        ("exposed", 1.8986),
+    ] {
+        near(&large, key, expected);
+    }
+    let larger = run(&vision(32, 5120, 14), &system, &task);
+    for (key, expected) in
+        [("iteration", 1133.158), ("exposed", 8.324), ("all_gather", 335.541), ("reduce_scatter", 167.771)]
+    {
+        near(&larger, key, expected);
+    }
+    // Without layers that are gathered early, and with them where nobody asked for a file of MAD-Max.
+    let by_name = |strategy: &str| {
+        json(&[
+            "--model",
+            "vit-l",
+            "--system",
+            &system,
+            "--batch",
+            "16",
+            "--cost",
+            "madmax",
+            "--transformer",
+            strategy,
+        ])
+    };
+    near(&by_name("fsdp+prefetch"), "iteration", 27.751);
+    near(&by_name("fsdp"), "exposed", 10.825);
+
+    let mut system = zionex(2048);
+    (system["mem_cap"], system["mem_bw"]) = (json!(80), json!(1935));
+    let system = files.write("system.json", &system.to_string());
+    let language = json!({
+        "name": "llama-7b", "type": "llm", "bytes_per_nonemb_param": 2, "bytes_per_emb_param": 2,
+        "num_transformer_layers": 32, "num_transformer_heads": 32, "attention_dim": 4096, "transformer_fc_dim": 10923,
+        "transformer_seq_len": 2048, "entries_per_table": 32000,
+    });
+    let task = json!({
+        "name": "pretrain", "type": "pretrain", "transformer_parallel": ["fsdp"], "transformer_parallel_degree": [2048],
+        "emb_parallel": ["ddp"], "emb_parallel_degree": [2048], "local_transformer_bs": 1, "local_emb_bs": 1,
+    });
+    let small = run(&language, &system, &files.write("task.json", &task.to_string()));
+    for (key, expected) in [("all_reduce", 0.5592), ("iteration", 456.424), ("exposed", 176.426)] {
+        near(&small, key, expected);
+    }
+    // Layers from the 17th on stay as they are: they are neither scattered nor, for their weights, computed.
+    let mut some = task.clone();
+    some["type"] = json!("finetune");
+    (some["freeze_emb"], some["freeze_transformer"], some["min_frozen_layer"]) =
+        (json!(false), json!(false), json!(16));
+    let some = run(&language, &system, &files.write("some.json", &some.to_string()));
+    let ms = |one: &Value, key: &str| one[format!("{key}_ms")].as_f64().unwrap();
+    near(&some, "reduce_scatter", ms(&small, "reduce_scatter") / 2.0);
+    near(&some, "gemm", ms(&small, "gemm") * (1.0 + 2.0 * 0.5 + 0.5) / 3.0);
+    assert!(some["task"].as_str().unwrap().contains("transformer>=16"), "{}", some["task"]);
+}
+
+/// Bottom MLP, top MLP and experts may each have a strategy of their own.
+#[test]
+fn a_strategy_for_each_class() {
+    let files = Files::new();
+    let system = files.write("system.json", &zionex(128).to_string());
+    let mut moe = dlrm_a();
+    (moe["type"], moe["num_experts"], moe["num_active_experts"]) = (json!("dlrm_moe"), json!(16), json!(2));
+    let moe = files.write("moe.json", &moe.to_string());
+    let mut job = task(128, &[("TP", 8), ("DDP", 16)]);
+    (job["expert_parallel"], job["expert_parallel_degree"]) = (json!(["DDP", "TP"]), json!([8, 16]));
+    // For experts, 16 devices share their samples.
+    job["local_mlp_bs"] = json!(512 * 16);
+    let task = files.write("task.json", &job.to_string());
+    let cost = ["--system", &system, "--cost", "madmax"];
+    let by_file = json(&[&["--model", &moe, "--task", &task], &cost[..]].concat());
+    let flags = ["--model", "dlrm-a-moe", "--mlp", "tp,ddp", "--experts", "ddp,tp"];
+    let by_flags = json(&[&flags, &cost[..]].concat());
+    assert_eq!(by_file["iteration_ms"], by_flags["iteration_ms"]);
+    assert_eq!(by_flags["spread"], "bottom MLP (TP 8, DDP 16), experts (DDP 8, TP 16), tables (MP 128)");
+    let apart = ["--model", "dlrm-a", "--mlp", "fsdp", "--bottom", "ddp", "--top", "fsdp+prefetch,ddp"];
+    let apart = json(&[&apart, &cost[..]].concat());
+    assert_eq!(apart["spread"], "bottom MLP (DDP 128), top MLP (FSDP+prefetch 8, DDP 16), tables (MP 128)");
 }
 
 #[test]

@@ -127,12 +127,12 @@ fn of_tasks() {
         (
             "mlp_parallel",
             json!(["PP", "DDP"]),
-            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, TP, and MP for tables",
+            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, FSDP+prefetch, TP, and MP for tables",
         ),
         (
             "freeze_emb",
             json!(true),
-            "the task is pre-training, and freezes parts (freeze_bot_mlp, freeze_top_mlp, freeze_emb): only fine-tuning does",
+            "the task is pre-training, and freezes parts (freeze_bot_mlp, freeze_top_mlp, freeze_experts, freeze_transformer, min_frozen_layer, freeze_emb): only fine-tuning does",
         ),
     ];
     for (field, value, message) in exact {
@@ -148,10 +148,9 @@ fn of_flags() {
     let cases: &[(&[&str], &str)] = &[
         (&["--model", "dlrm", "--mlp", "ddp"], "--mlp: dlrm is a model that is trained"),
         (
-            &["--model", "dlrm", "--task", "finetune"],
-            "--task finetune: dlrm is a model that is trained, to which fine-tuning does not apply",
+            &["--model", "dlrm", "--task", &job],
+            "no strategy applies; use --task pretrain, inference or finetune",
         ),
-        (&["--model", "dlrm", "--task", &job], "no strategy applies; use --task pretrain or inference"),
         (
             &["--model", "dlrm-a", "--system", "zionex:128", "--task", &job, "--batch", "4"],
             "--batch is set in the task file",
@@ -164,7 +163,7 @@ fn of_flags() {
         (&["--model", "dlrm-a", "--mlp", "tp,tp"], "--mlp tp,tp: both levels are TP; give it once"),
         (
             &["--model", "dlrm-a", "--mlp", "mp"],
-            "--mlp mp: MP applies to tables only; layers are ddp, fsdp or tp",
+            "--mlp mp: MP applies to tables only; layers are ddp, fsdp, fsdp+prefetch or tp",
         ),
         (&["--model", "dlrm-a", "--embedding", "tp"], "--embedding tp: tables are mp or ddp, not TP"),
         (
@@ -172,9 +171,15 @@ fn of_flags() {
             "--transformer tp: dlrm-a has no such layers; leave it out",
         ),
         (&["--model", "dlrm-a", "--mlp", "a,b,c"], "--mlp a,b,c: unknown parallelism \"a\""),
-        (&["--task", "learn"], "--task learn: use pretrain, inference or finetune[:bot,top,emb]"),
+        (
+            &["--task", "learn"],
+            "--task learn: use pretrain, inference or finetune[:bot,top,experts,transformer,transformer>=N,towers,emb]",
+        ),
         (&["--task", "finetune:emb,emb"], "--task finetune:emb,emb: emb is named twice"),
-        (&["--task", "finetune:head"], "unknown part of a model \"head\"; use bot, top or emb"),
+        (
+            &["--task", "finetune:head"],
+            "unknown part of a model \"head\"; the known ones are bot, top, experts",
+        ),
         (
             &["--model", "no-such"],
             "--model no-such: no model has this name, and no file. Simulated are dlrm-a",

@@ -63,6 +63,9 @@ pub fn mpirun(ranks: usize, arguments: &[&str]) -> Ended {
     job.args(["--mca", "mpi_yield_when_idle", "1", "--timeout", "120", "-np", &ranks.to_string()]);
     job.arg(std::env::current_exe().expect("this is a file")).args(arguments);
     job.env("RUST_BACKTRACE", "0");
+    // Jobs of several tests at once fail now and then where they make and remove one folder for all.
+    let scratch = tempfile::tempdir().expect("a folder can be made");
+    job.env("OMPI_MCA_orte_tmpdir_base", scratch.path());
     let start = Instant::now();
     let ended = job.output().expect("mpirun can be started");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -8,6 +8,7 @@ fn features() -> Vec<Feature> {
         hotness,
         weighted,
         dim: None,
+        format: None,
     };
     vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
 }

@@ -12,6 +12,7 @@ fn feature(name: &str, rows: usize) -> Feature {
         hotness: Hotness::One,
         weighted: false,
         dim: None,
+        format: None,
     }
 }
 

@@ -127,7 +127,10 @@ impl Backend for Cpu {
         let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
         let targets = Targets { labels, weights, smoothing, scale };
         args.loss.host_mut()[0] = elementwise::bce(self, logits, &targets, dlogits)?;
-        Ok(())
+        match args.probabilities {
+            Some(probabilities) => self.sigmoid(rows, args.logits, probabilities),
+            None => Ok(()),
+        }
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

@@ -6,9 +6,12 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::prefetch;
+use super::halves::{self, Convert};
+use super::level::{Level, prefetch};
 use super::shared::Shared;
 use super::stream;
+use crate::half_float::{Bf16, F16, Half, StoredWeight};
+use crate::row_store::StoredRows;
 use crate::{KernelError, Lookup, Table, reference};
 use spec::Pooling;
 use std::ops::Range;
@@ -69,7 +72,16 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                         // Lines of `out` are written whole.
                         let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
                         let streamed = streamed && lines;
-                        Bags::new(&tables[t], starts, lengths, values, weights, streamed).pool(row_of);
+                        let bags = BagsOf { table: &tables[t], starts, lengths, values, weights, streamed };
+                        match tables[t].weights.stored() {
+                            StoredRows::F32(floats) => bags.of_rows(floats.host()).pool(row_of),
+                            StoredRows::Half(Half::F16, stored) => {
+                                bags.pool_halves::<F16>(cpu.level, stored.host(), row_of);
+                            }
+                            StoredRows::Half(Half::Bf16, stored) => {
+                                bags.pool_halves::<Bf16>(cpu.level, stored.host(), row_of);
+                            }
+                        }
                     },
                 );
             }
@@ -106,9 +118,44 @@ fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows
     check(run)
 }
 
-/// Some bags of one table.
-struct Bags<'a> {
-    rows: &'a [f32],
+/// Some bags of one table, whatever the format of its rows.
+struct BagsOf<'a> {
+    table: &'a Table,
+    starts: &'a [u32],
+    lengths: &'a [u32],
+    values: &'a [u32],
+    weights: Option<&'a [f32]>,
+    /// Whether results go past the caches.
+    streamed: bool,
+}
+
+impl<'a> BagsOf<'a> {
+    #[inline(always)]
+    fn of_rows<W: StoredWeight>(self, rows: &'a [W]) -> Bags<'a, W> {
+        let Self { table, starts, lengths, values, weights, streamed } = self;
+        let (dim, mean) = (table.dim, table.pooling == Pooling::Mean);
+        let ahead = (AHEAD / (size_of::<W>() * dim.max(1))).clamp(2, 64);
+        Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead }
+    }
+
+    /// Pools all bags of a table with weights `H`, as [`Bags::pool`].
+    #[inline(always)]
+    fn pool_halves<'o, H: Convert + bytemuck::Pod>(
+        self,
+        level: Level,
+        stored: &'a [u16],
+        out: impl Fn(usize) -> &'o mut [f32],
+    ) {
+        match halves::rows::<H>(level, stored) {
+            Some(rows) => self.of_rows(rows).pool(out),
+            None => self.of_rows(bytemuck::cast_slice::<u16, H>(stored)).pool(out),
+        }
+    }
+}
+
+/// Some bags of one table with rows of weights `W`.
+struct Bags<'a, W> {
+    rows: &'a [W],
     dim: usize,
     mean: bool,
     starts: &'a [u32],
@@ -121,21 +168,7 @@ struct Bags<'a> {
     ahead: usize,
 }
 
-impl<'a> Bags<'a> {
-    #[inline(always)]
-    fn new(
-        table: &'a Table,
-        starts: &'a [u32],
-        lengths: &'a [u32],
-        values: &'a [u32],
-        weights: Option<&'a [f32]>,
-        streamed: bool,
-    ) -> Self {
-        let (rows, dim, mean) = (table.weights.host(), table.dim, table.pooling == Pooling::Mean);
-        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 64);
-        Self { rows, dim, mean, starts, lengths, values, weights, streamed, ahead }
-    }
-
+impl<W: StoredWeight> Bags<'_, W> {
     /// Pools all bags; `out` gives the place of a bag's vector.
     #[inline(always)]
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
@@ -209,8 +242,8 @@ impl<'a> Bags<'a> {
             let row = &self.rows[self.values[value] as usize * self.dim + first..][..width];
             // Times one is exact, and so is zero plus the first, but for the sign of a zero.
             let weight = self.weights.map_or(1.0, |weights| weights[value]);
-            sum.iter_mut().zip(&row[..COLUMNS]).for_each(|(sum, row)| *sum += weight * row);
-            tail.iter_mut().zip(&row[width - TAIL..]).for_each(|(sum, row)| *sum += weight * row);
+            W::add(weight, &row[..COLUMNS], &mut sum);
+            W::add(weight, &row[width - TAIL..], &mut tail);
         }
         if self.mean && length > 1 {
             sum.iter_mut().for_each(|sum| *sum /= length as f32);

@@ -6,10 +6,9 @@
 
 use super::Cpu;
 use super::level::{prefetch, prefetch_for_write};
-use super::optimizer::Rule;
 use super::optimizer::row::change;
 use super::shared::Shared;
-use super::update::row_mut;
+use super::update::{RowUpdate, prefetch_row};
 use crate::reference::rows::{check_rows, check_runs, keys_of};
 use crate::{KernelError, RowPart, SumRows, Table, UpdateRows};
 use spec::Pooling;
@@ -123,21 +122,21 @@ pub(crate) fn update_rows(cpu: &Cpu, args: UpdateRows) -> Result<(), KernelError
     let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
     let mut ready = Ok(());
     for piece in 0..cpu.scratch.len() {
-        ready = ready.and(cpu.scratch(piece, widest * size_of::<f32>()).map(drop));
+        ready = ready.and(cpu.scratch(piece, 2 * widest * size_of::<f32>()).map(drop));
     }
     ready?;
-    let (keys, update) = (keys.host(), RowUpdate { sums, rule: Rule::new(update), update });
+    let (keys, update) = (keys.host(), Sums { sums, rows: RowUpdate::new(cpu, update) });
     cpu.divide_finely(total, GRAIN, &|piece, range| {
-        let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
+        let mut scratch = cpu.scratch(piece, 2 * widest * size_of::<f32>()).expect("asked for above");
         for Keys { parts, range: all } in of_tables() {
             let here = all.start.max(range.start)..all.end.min(range.end);
             let table = &tables[parts[0].table];
             if here.start < here.end {
-                let g = &mut scratch.of::<f32>()[..table.dim];
+                let (g, room) = scratch.of::<f32>()[..2 * table.dim].split_at_mut(table.dim);
                 let range = here.start - all.start..here.end - all.start;
                 cpu.level.run(
                     #[inline(always)]
-                    || update.runs(table, &keys[all], range, g),
+                    || update.runs(table, &keys[all], range, (g, room)),
                 );
             }
         }
@@ -159,19 +158,18 @@ fn sort_keys(parts: &[RowPart], dim: usize, rows: &[u32], keys: &mut [u64]) {
     }
 }
 
-/// Arguments of an update that all pieces share.
-struct RowUpdate<'a> {
+/// Sums of rows, and the update of a row by its sum.
+struct Sums<'a> {
     sums: &'a [f32],
-    rule: Rule,
-    update: crate::Update,
+    rows: RowUpdate,
 }
 
-impl RowUpdate<'_> {
+impl Sums<'_> {
     /// Updates the rows whose keys begin in `range`, a part of the sorted `keys` of a table.
     #[inline(always)]
-    fn runs(&self, table: &Table, keys: &[u64], range: Range<usize>, g: &mut [f32]) {
-        let (dim, each) = (table.dim, self.update.rule.state_per_row(table.dim));
-        let (decay, changes) = (self.update.decay(), self.update.changes_gradients());
+    fn runs(&self, table: &Table, keys: &[u64], range: Range<usize>, (g, room): (&mut [f32], &mut [f32])) {
+        let update = &self.rows.update;
+        let (dim, each) = (table.dim, update.rule.state_per_row(table.dim));
         let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
         let row_of = |at: usize| (keys[at] >> 32) as usize;
         let mut at = range.start;
@@ -186,7 +184,7 @@ impl RowUpdate<'_> {
                 if let Some(&next) = keys.get(at + ahead) {
                     prefetch(self.sums, next as u32 as usize, dim);
                     let row = (next >> 32) as usize;
-                    prefetch_for_write(table.weights.address(), row * dim, dim);
+                    prefetch_row(table, row, dim);
                     prefetch_for_write(table.state.address(), row * each, each);
                 }
                 let sum = &self.sums[keys[at] as u32 as usize..][..dim];
@@ -198,16 +196,12 @@ impl RowUpdate<'_> {
                 );
                 at += 1;
             }
-            if changes {
-                g.iter_mut().for_each(|g| *g = self.update.changed(*g));
+            if update.changes_gradients() {
+                g.iter_mut().for_each(|g| *g = update.changed(*g));
             }
             // SAFETY: `update_rows` borrows the tables exclusively, keys are sorted, so all keys of this row lie together and no other
             // piece touches the row.
-            let (w, state) = unsafe { row_mut(table, row, dim, each) };
-            if decay != 0.0 {
-                w.iter_mut().for_each(|w| *w -= decay * *w);
-            }
-            self.rule.update_row(w, g, state);
+            unsafe { self.rows.apply((table, row), [dim, each], g, room) };
         }
     }
 }

@@ -6,10 +6,13 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::{prefetch, prefetch_for_write};
+use super::halves::decode_row;
+use super::level::{Level, prefetch, prefetch_for_write};
 use super::optimizer::Rule;
 use super::optimizer::row::change;
+use crate::half_float;
 use crate::reference::embedding::check_sorted;
+use crate::row_store::StoredRows;
 use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
 use spec::Pooling;
 use std::ops::Range;
@@ -28,9 +31,7 @@ struct Update<'a> {
     sorted: &'a SortedIds,
     weights: Option<&'a [f32]>,
     dout: &'a [f32],
-    rule: Rule,
-    /// The update as a value: how much state its rule keeps, and what comes before the rule.
-    update: crate::Update,
+    rows: RowUpdate,
 }
 
 pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelError> {
@@ -58,14 +59,14 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
     let widest = tables[which.clone()].iter().map(|table| table.dim).max().unwrap_or(0);
     let mut ready = Ok(());
     for piece in 0..cpu.scratch.len() {
-        ready = ready.and(cpu.scratch(piece, widest * size_of::<f32>()).map(drop));
+        ready = ready.and(cpu.scratch(piece, 2 * widest * size_of::<f32>()).map(drop));
     }
     ready?;
     let (weights, dout) = (args.weights.map(|weights| weights.host()), args.dout.host());
-    let (rule, update) = (Rule::new(args.update), args.update);
-    let update = Update { columns, width, index, sorted, weights, dout, rule, update };
+    let update =
+        Update { columns, width, index, sorted, weights, dout, rows: RowUpdate::new(cpu, args.update) };
     cpu.divide_finely(total, GRAIN, &|piece, range| {
-        let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
+        let mut scratch = cpu.scratch(piece, 2 * widest * size_of::<f32>()).expect("asked for above");
         let range = first + range.start..first + range.end;
         for t in which.clone() {
             let table = &tables[t];
@@ -73,16 +74,16 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
             if keys.is_empty() {
                 continue;
             }
-            let sum = &mut scratch.of::<f32>()[..table.dim];
+            let (sum, room) = scratch.of::<f32>()[..2 * table.dim].split_at_mut(table.dim);
             cpu.level.run(
                 #[inline(always)]
                 || match table.dim {
-                    8 => update.runs::<8>(t, table, keys, sum),
-                    16 => update.runs::<16>(t, table, keys, sum),
-                    32 => update.runs::<32>(t, table, keys, sum),
-                    64 => update.runs::<64>(t, table, keys, sum),
-                    128 => update.runs::<128>(t, table, keys, sum),
-                    _ => update.runs::<0>(t, table, keys, sum),
+                    8 => update.runs::<8>(t, table, keys, (sum, room)),
+                    16 => update.runs::<16>(t, table, keys, (sum, room)),
+                    32 => update.runs::<32>(t, table, keys, (sum, room)),
+                    64 => update.runs::<64>(t, table, keys, (sum, room)),
+                    128 => update.runs::<128>(t, table, keys, (sum, room)),
+                    _ => update.runs::<0>(t, table, keys, (sum, room)),
                 },
             );
         }
@@ -126,10 +127,16 @@ fn surely_sorted(
 impl Update<'_> {
     /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`.
     #[inline(always)]
-    fn runs<const DIM: usize>(&self, t: usize, table: &Table, range: Range<usize>, sum: &mut [f32]) {
+    fn runs<const DIM: usize>(
+        &self,
+        t: usize,
+        table: &Table,
+        range: Range<usize>,
+        (sum, room): (&mut [f32], &mut [f32]),
+    ) {
         let dim = if DIM == 0 { table.dim } else { DIM };
-        let each = self.update.rule.state_per_row(dim);
-        let (decay, changes) = (self.update.decay(), self.update.changes_gradients());
+        let each = self.rows.update.rule.state_per_row(dim);
+        let changes = self.rows.update.changes_gradients();
         let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());
         let keys = &keys[..self.sorted.bounds[t + 1]];
         let first = self.sorted.bounds[t];
@@ -149,7 +156,7 @@ impl Update<'_> {
                     let sample = samples[next as u32 as usize] as usize;
                     prefetch(self.dout, sample * self.width + self.columns[t], dim);
                     let row = (next >> 32) as usize;
-                    prefetch_for_write(table.weights.address(), row * dim, dim);
+                    prefetch_row(table, row, dim);
                     if each > 0 {
                         prefetch_for_write(table.state.address(), row * each, each);
                     }
@@ -193,31 +200,78 @@ impl Update<'_> {
                 if count == 0 {
                     sum[..dim].copy_from_slice(&self.dout[only..][..dim]);
                 }
-                sum[..dim].iter_mut().for_each(|g| *g = self.update.changed(*g));
+                sum[..dim].iter_mut().for_each(|g| *g = self.rows.update.changed(*g));
                 g = &sum[..dim];
             }
             // SAFETY: `update_tables` borrows the tables exclusively, keys are sorted (checked there), so all keys of this row lie in
             // this run and no other piece touches the row.
-            let (w, state) = unsafe { row_mut(table, row, dim, each) };
-            if decay != 0.0 {
-                w.iter_mut().for_each(|w| *w -= decay * *w);
-            }
-            self.rule.update_row(w, g, state);
+            unsafe { self.rows.apply((table, row), [dim, each], g, room) };
         }
     }
 }
 
-/// Weights and optimizer state of a row of a table, of `dim` and `each` floats. Panics for a row that the table does not have.
-///
-/// # Safety
-/// Nothing else may read or write the row while the result lives.
+/// Asks for the weights of a row, which are going to be changed.
 #[inline(always)]
-#[expect(clippy::mut_from_ref, reason = "threads write different rows of a table that all of them share")]
-pub(super) unsafe fn row_mut(table: &Table, row: usize, dim: usize, each: usize) -> (&mut [f32], &mut [f32]) {
-    assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
-    // SAFETY: inside the table, as just asserted; the caller has the row to itself.
-    unsafe {
-        let (w, state) = (table.weights.address().add(row * dim), table.state.address().add(row * each));
-        (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
+pub(super) fn prefetch_row(table: &Table, row: usize, dim: usize) {
+    match table.weights.stored() {
+        StoredRows::F32(floats) => prefetch_for_write(floats.address(), row * dim, dim),
+        StoredRows::Half(_, halves) => prefetch_for_write(halves.address(), row * dim, dim),
+    }
+}
+
+/// The update of one row, which updates of sorted ids and of rows with sums have in common.
+#[derive(Clone, Copy)]
+pub(super) struct RowUpdate {
+    rule: Rule,
+    /// The update as a value: how much state its rule keeps, and what comes before the rule.
+    pub(super) update: crate::Update,
+    level: Level,
+}
+
+impl RowUpdate {
+    pub(super) fn new(cpu: &Cpu, update: crate::Update) -> Self {
+        Self { rule: Rule::new(update), update, level: cpu.level }
+    }
+
+    /// Updates a row of `dim` weights and `each` floats of state by the gradient `g`. Weights of another format than f32 are read to
+    /// `room`, and rounded in one pass when they were changed. Panics for a row that the table does not have.
+    ///
+    /// # Safety
+    /// Nothing else may read or write the row meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn apply(
+        &self,
+        (table, row): (&Table, usize),
+        [dim, each]: [usize; 2],
+        g: &[f32],
+        room: &mut [f32],
+    ) {
+        assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
+        // SAFETY: inside the state, as just asserted; the caller has the row to itself.
+        let state = unsafe { std::slice::from_raw_parts_mut(table.state.address().add(row * each), each) };
+        match table.weights.stored() {
+            StoredRows::F32(floats) => {
+                // SAFETY: inside the weights, as asserted; the caller has the row to itself.
+                let w = unsafe { std::slice::from_raw_parts_mut(floats.address().add(row * dim), dim) };
+                self.change(w, g, state);
+            }
+            StoredRows::Half(half, halves) => {
+                // SAFETY: inside the weights, as asserted; the caller has the row to itself.
+                let stored = unsafe { std::slice::from_raw_parts_mut(halves.address().add(row * dim), dim) };
+                let w = &mut room[..dim];
+                decode_row(self.level, half, stored, w);
+                self.change(w, g, state);
+                half_float::encode(half, w, table.weights.rounding(row, self.update.step), stored);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn change(&self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
+        let decay = self.update.decay();
+        if decay != 0.0 {
+            w.iter_mut().for_each(|w| *w -= decay * *w);
+        }
+        self.rule.update_row(w, g, state);
     }
 }

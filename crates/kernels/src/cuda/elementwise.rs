@@ -46,6 +46,7 @@ pub(super) fn bce(cuda: &Cuda, args: Bce) -> Result {
         .arg(args.smoothing)
         .arg(args.scale)
         .arg(args.dlogits)
+        .arg(args.probabilities.as_deref())
         .arg(sums.parts)
         .launch()?;
     sums.add_up(cuda, args.loss.card_address())

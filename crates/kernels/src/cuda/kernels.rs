@@ -36,6 +36,7 @@ pub(crate) const SOURCES: &[Source] = &[
 /// Modules of compute capability 9.0 alone, whose instructions no other has.
 pub(crate) const HOPPER_SOURCES: &[Source] = &[
     Source { name: "gradient.cu", parts: &[COMMON, HOPPER, include_str!("kernels/gradient.cu")] },
+    Source { name: "gradient_tf32.cu", parts: &[COMMON, HOPPER, include_str!("kernels/gradient_tf32.cu")] },
     Source { name: "cross_product.cu", parts: &[COMMON, HOPPER, include_str!("kernels/cross_product.cu")] },
     Source {
         name: "weight_gradient.cu",

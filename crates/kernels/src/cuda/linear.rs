@@ -7,10 +7,12 @@ use super::Cuda;
 use super::arrays::Scratch;
 use super::beside::Beside;
 use super::gradient::{MaskedInputGradient, SUM_ROWS, masked_input_gradient};
+use super::gradient_tf32::{self, masked_input_gradient_tf32};
 use super::memory::Pointer;
 use super::operand::{LaterSums, Rows, Values, mask, parts};
+use super::pack::turned_stride;
 use super::product::{Epilogue, Form, Operands, Product, alignment};
-use super::tensor_map::Matrix;
+use super::tensor_map::{Element, Matrix};
 use super::weight_gradient::weight_gradient_tf32;
 use crate::op::Result;
 use crate::{
@@ -80,6 +82,8 @@ pub(super) struct Map {
     bias: Option<Pointer>,
     /// Matrix as bf16, and behind it the bias.
     packed: Option<Pointer>,
+    /// Matrix turned, for gradients of inputs in tf32.
+    turned: Option<Pointer>,
 }
 
 impl Map {
@@ -89,13 +93,17 @@ impl Map {
         at: LinearAt,
         packed: Option<&PackedLinear>,
     ) -> Self {
-        let packed = packed.filter(|packed| !packed.is_empty());
+        let packed_in = |precision: Precision| {
+            let packed = packed.filter(|packed| packed.made.is_some_and(|made| made.precision == precision));
+            packed.map(|packed| packed.panels.card_address())
+        };
         Self {
             shape,
             at,
             w: parameters.plus(at.weight * FLOAT),
             bias: at.bias.map(|bias| parameters.plus(bias * FLOAT)),
-            packed: packed.map(|packed| packed.panels.card_address()),
+            packed: packed_in(Precision::Bf16),
+            turned: packed_in(Precision::Tf32),
         }
     }
 
@@ -325,7 +333,7 @@ impl Map {
                 None => Ok(()),
             };
         }
-        if self.masked_by_product(cuda, x, dy, dx, later)? {
+        if self.masked_by_product(cuda, x, dy, dx, later)? || self.masked_in_tf32(cuda, x, dy, dx, later)? {
             return Ok(());
         }
         if outputs > 0 {
@@ -388,6 +396,39 @@ impl Map {
             parts: sums.map(|sums| later.room(parts, inputs, sums)).transpose()?,
         };
         masked_input_gradient(cuda, args)
+    }
+
+    /// As [`Map::masked_by_product`], where all is floats, the matrix is there turned and a ReLU masks the gradient.
+    fn masked_in_tf32(
+        &self,
+        cuda: &Cuda,
+        x: Values,
+        dy: Rows,
+        dx: Gradient,
+        later: &mut LaterSums,
+    ) -> Result<bool> {
+        let LinearShape { rows, inputs, outputs } = self.shape;
+        let Gradient { to, into, sums } = dx;
+        let floats = [dy.form, to.form, x.form] == [Form::F32; 3];
+        let wanted = cuda.precision() == Precision::Tf32 && floats && into.relu && !into.accumulate;
+        let Some(turned) = self.turned.filter(|_| wanted) else { return Ok(false) };
+        let of = |at, stride| Matrix { at, stride, element: Element::F32 };
+        let args = gradient_tf32::MaskedInputGradient {
+            rows,
+            inputs,
+            outputs,
+            dy: of(dy.at, dy.stride),
+            turned: of(turned, turned_stride(outputs)),
+            y: of(x.at, x.stride()),
+            dx: of(to.at, to.stride()),
+            parts: None,
+        };
+        if !args.is_possible(cuda) {
+            return Ok(false);
+        }
+        let parts = sums.map(|sums| later.room(rows.div_ceil(SUM_ROWS), inputs, sums)).transpose()?;
+        masked_input_gradient_tf32(cuda, gradient_tf32::MaskedInputGradient { parts, ..args })?;
+        Ok(true)
     }
 
     /// The gradient of the input of a map with one output.

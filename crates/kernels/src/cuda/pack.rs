@@ -1,4 +1,5 @@
-//! Matrices and biases as bf16, for products that read them so: one kernel for all that have changed.
+//! Matrices as products read them fastest: one kernel for all that have changed. In bf16 matrices and biases as bf16; in tf32 matrices
+//! turned, for [gradients of inputs](super::gradient_tf32): tensor cores take 32-bit operands along the sum alone.
 
 use super::Cuda;
 use super::linear::FLOAT;
@@ -6,6 +7,22 @@ use crate::op::Result;
 use crate::op::packed::Packing;
 use crate::{LinearShape, PackLinear, Stored};
 use spec::precision::Precision;
+
+/// Floats of a row of a turned matrix with `outputs` outputs.
+pub(super) fn turned_stride(outputs: usize) -> usize {
+    outputs.next_multiple_of(4)
+}
+
+/// Bytes of a matrix that [`Device::pack_linear`](crate::Device::pack_linear) packs on a GPU, at most; with `backward`, its input's gradient
+/// reads it too.
+pub fn packed_bytes_on_card(shape: LinearShape, precision: Precision, backward: bool) -> usize {
+    let LinearShape { inputs, outputs, .. } = shape;
+    match precision {
+        Precision::Bf16 => 2 * outputs * (Stored::stride(inputs) + 1),
+        Precision::Tf32 if backward => FLOAT * inputs * turned_stride(outputs),
+        _ => 0,
+    }
+}
 
 /// A matrix to be packed, as `struct Pack` of `kernels/linear.cu`.
 #[repr(C)]
@@ -20,18 +37,24 @@ struct Pack {
     unused: u32,
 }
 
-/// Packs matrices and biases; nothing in precisions other than bf16.
+/// Packs matrices: all in bf16, those of masked input gradients in tf32, none in f32.
 pub(super) fn pack_linears(cuda: &Cuda, maps: &mut [PackLinear]) -> Result {
-    let mut list = Vec::with_capacity(maps.len());
-    for PackLinear { shape, parameters, at, backward, packed } in maps {
+    let (mut list, precision) = (Vec::with_capacity(maps.len()), cuda.precision());
+    for PackLinear { shape, parameters, at, backward, masked, packed } in maps {
         let LinearShape { inputs, outputs, .. } = *shape;
-        if cuda.precision() != Precision::Bf16 || inputs == 0 || outputs <= 1 {
+        let turned =
+            precision == Precision::Tf32 && *backward && *masked && cuda.gpu().capability() == (9, 0);
+        let wanted = precision == Precision::Bf16 || turned;
+        if !wanted || inputs == 0 || outputs <= 1 {
             packed.clear();
             continue;
         }
-        let stride = Stored::stride(inputs);
-        packed.panels.resize((outputs * stride + outputs).next_multiple_of(2))?;
-        let (parameters, precision) = (parameters.card_address(), Precision::Bf16);
+        let (stride, halves) = match precision {
+            Precision::Tf32 => (turned_stride(outputs), 2 * inputs * turned_stride(outputs)),
+            _ => (Stored::stride(inputs), outputs * Stored::stride(inputs) + outputs),
+        };
+        packed.panels.resize(halves.next_multiple_of(2))?;
+        let parameters = parameters.card_address();
         packed.made = Some(Packing { inputs, outputs, precision, backward: *backward });
         list.push(Pack {
             w: parameters.plus(at.weight * FLOAT).0,
@@ -42,6 +65,12 @@ pub(super) fn pack_linears(cuda: &Cuda, maps: &mut [PackLinear]) -> Result {
             stride: stride as u32,
             unused: 0,
         });
+    }
+    if precision == Precision::Tf32 {
+        let squares = |pack: &Pack| (pack.stride.div_ceil(32) * pack.inputs.div_ceil(32)) as usize;
+        let most = list.iter().map(squares).max().unwrap_or(0).min(cuda.most_blocks());
+        let launch = cuda.kernel("turned_f32").grid3([most, list.len(), 1]);
+        return launch.arg(cuda.constant(&list)?).launch();
     }
     let most = list.iter().map(|pack| (pack.outputs * pack.stride) as usize).max().unwrap_or(0);
     cuda.kernel("packed_bf16")

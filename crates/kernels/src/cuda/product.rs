@@ -101,9 +101,10 @@ impl fmt::Display for Product {
     }
 }
 
-/// Largest power of two, up to 256, that divides an address.
+/// Largest power of two, up to 16, that divides an address. Algorithms differ by whether a thread may load 16 bytes at once; were more told
+/// apart, the same product at two addresses could have two algorithms, and so two results.
 pub(crate) fn alignment(address: Pointer) -> u32 {
-    1 << (address.0 | 256).trailing_zeros()
+    1 << (address.0 | 16).trailing_zeros()
 }
 
 /// Products that a rank has run before.

@@ -31,7 +31,8 @@ impl TableCall {
     /// Table `number` of the rank, with vectors from `column` on and `each` floats of state for a row.
     pub(super) fn new(table: &Table, number: usize, column: usize, each: usize) -> Self {
         Self {
-            weights: table.weights.card_address().0,
+            // Operations check that GPUs get tables of f32.
+            weights: table.weights.floats().map_or(0, |floats| floats.card_address().0),
             state: table.state.card_address().0,
             rows: table.rows as u64,
             dim: table.dim as u32,

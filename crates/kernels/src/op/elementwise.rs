@@ -70,6 +70,8 @@ pub struct Bce<'a> {
     pub dlogits: &'a mut Buffer<f32>,
     /// Receives the sum of all losses: one element.
     pub loss: &'a mut Buffer<f64>,
+    /// Receives the predicted probability of each logit, as [`Device::sigmoid`] computes it; `None` where nobody asks for them.
+    pub probabilities: Option<&'a mut Buffer<f32>>,
 }
 
 /// Arguments of [`Device::dropout`].
@@ -191,14 +193,16 @@ impl Device {
     /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
     /// let (mut dlogits, mut loss) = (Buffer::zeroed(&device, 1)?, Buffer::zeroed(&device, 1)?);
     /// let (smoothing, scale) = (0.0, 1.0);
-    /// let (logits, labels, weights) = (&logits, &labels, None);
+    /// let (logits, labels, weights, probabilities) = (&logits, &labels, None, None);
     /// let (d, l) = (&mut dlogits, &mut loss);
-    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l })?;
+    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l, probabilities })?;
     /// assert_eq!((loss.to_vec()?, dlogits.to_vec()?), (vec![2f64.ln()], vec![-0.5]));
     /// let three = Buffer::from_slice(&device, &[3.0])?;
     /// let weights = Some(&three);
-    /// let (d, l) = (&mut dlogits, &mut loss);
-    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l })?;
+    /// let (d, l, mut p) = (&mut dlogits, &mut loss, Buffer::zeroed(&device, 1)?);
+    /// let probabilities = Some(&mut p);
+    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l, probabilities })?;
+    /// assert_eq!(p.to_vec()?, [0.5]);
     /// assert_eq!((loss.to_vec()?, dlogits.to_vec()?), (vec![3.0 * 2f64.ln()], vec![-1.5]));
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
@@ -210,6 +214,9 @@ impl Device {
         check.buffer("loss", args.loss, 1)?;
         if let Some(weights) = args.weights {
             check.buffer("weights", weights, args.rows)?;
+        }
+        if let Some(probabilities) = &args.probabilities {
+            check.buffer("probabilities", probabilities, args.rows)?;
         }
         self.backend().bce(args)
     }

@@ -214,7 +214,7 @@ impl Device {
         check.rows("out", args.out, args.samples.len(), width)?;
         for t in args.which.clone() {
             check.count("a row of out", args.columns[t].saturating_add(tables[t].dim), width)?;
-            check.buffer("table weights", &tables[t].weights, size([tables[t].rows, tables[t].dim]))?;
+            check.table(&tables[t])?;
         }
         self.backend().lookup(args)
     }
@@ -269,7 +269,7 @@ impl Device {
         for t in args.which.clone() {
             let table = &tables[t];
             check.count("a row of dout", args.columns[t].saturating_add(table.dim), *width)?;
-            check.buffer("table weights", &table.weights, size([table.rows, table.dim]))?;
+            check.table(table)?;
             let each = args.update.rule.state_per_row(table.dim);
             check.buffer("table state", &table.state, size([table.rows, each]))?;
         }

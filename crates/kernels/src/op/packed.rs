@@ -1,6 +1,6 @@
 //! Matrices of linear maps as the products of a device read them fastest.
 //!
-//! Products in bf16 read their operands in tiles of their own order. A matrix that many products read is brought into that
+//! Products in bf16 read their operands in tiles of their own order, and some of a GPU's in tf32 read the matrix turned. A matrix that many products read is brought into that
 //! order once, whenever its weights have changed, instead of once for each product.
 
 use super::{Check, Result};
@@ -10,9 +10,8 @@ use spec::precision::Precision;
 
 /// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
 ///
-/// A product gives the same bits with a packed matrix and without; a GPU that stores the output as bf16 packs the bias too, and adds
-/// it as bf16 if it is packed. A packed matrix of another precision than the device's is
-/// ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
+/// A CPU gives the same bits with a packed matrix and without. A GPU that stores the output as bf16 packs the bias too, and adds it as
+/// bf16 if it is packed; in tf32 it has another order of sums. A packed matrix of another precision than the device's is ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
 #[derive(Debug)]
 pub struct PackedLinear {
     /// Panels of the forward product, and behind them those of the product that gives the input's gradient.
@@ -64,6 +63,8 @@ pub struct PackLinear<'a> {
     pub at: LinearAt,
     /// Whether [`Device::linear_backward`] is going to read the packed matrix too.
     pub backward: bool,
+    /// Whether a ReLU masks the gradient of the map's input.
+    pub masked: bool,
     /// Receives the packed matrix, or becomes empty where the device reads the matrix itself.
     pub packed: &'a mut PackedLinear,
 }
@@ -94,6 +95,7 @@ impl Device {
     ///     parameters: &parameters,
     ///     at: LinearAt { weight: 0, bias: None },
     ///     backward: true,
+    ///     masked: false,
     ///     packed: &mut packed,
     /// })?;
     /// assert!(packed.is_empty()); // In f32 the matrix itself is read.

@@ -157,7 +157,7 @@ impl PairVectors<'_> {
         }
         for (table, &column) in tables.iter().zip(self.columns) {
             check.equal("dim of a table", dim, table.dim)?;
-            check.buffer("table weights", &table.weights, size([table.rows, dim]))?;
+            check.table(table)?;
             let taken = self.columns.iter().filter(|&&other| other == column).count();
             if column == 0 || column % dim.max(1) != 0 || column >= self.width() || taken != 1 {
                 let what = "column of a table's vector";

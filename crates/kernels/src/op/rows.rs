@@ -257,7 +257,7 @@ impl Device {
             check.count("sums", part.sums.saturating_add(floats), args.sums.len())?;
         }
         for table in parts.chunk_by(|a, b| a.table == b.table).map(|parts| &tables[parts[0].table]) {
-            check.buffer("table weights", &table.weights, size([table.rows, table.dim]))?;
+            check.table(table)?;
             let each = args.update.rule.state_per_row(table.dim);
             check.buffer("table state", &table.state, size([table.rows, each]))?;
         }

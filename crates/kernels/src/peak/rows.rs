@@ -48,14 +48,22 @@ pub fn touch_rows(
         if table.dim != dim {
             return Err(KernelError::Mismatch { op, what: "dim of a table", expected: dim, got: table.dim });
         }
-        let (expected, got) = (size([table.rows, dim]), table.weights.len());
+        let Some(floats) = table.weights.floats() else {
+            let problem =
+                format!("{op}: a table of {}, but tables of f32 are needed", table.weights.format());
+            return Err(KernelError::Device(problem));
+        };
+        let (expected, got) = (size([table.rows, dim]), floats.len());
         if got < expected {
             return Err(KernelError::TooShort { op, operand: "table weights", expected, got });
         }
     }
     if let Device::Cuda(cuda) = device {
-        let bases: Result<Vec<u64>, _> =
-            tables.iter().map(|table| Ok(table.weights.card_range(op, 0, 0)?.0)).collect();
+        let bases: Result<Vec<u64>, _> = tables
+            .iter()
+            .filter_map(|table| table.weights.floats())
+            .map(|floats| Ok(floats.card_range(op, 0, 0)?.0))
+            .collect();
         return crate::cuda::peak::touch_rows(cuda, touch, &bases?, dim, keys, together);
     }
     let mut sum = 0.0;
@@ -65,7 +73,8 @@ pub fn touch_rows(
         if row >= rows {
             return Err(KernelError::IdOutOfRange { table, id: row as u32, rows });
         }
-        let row = &mut tables[table].weights.host_mut()[row * dim..(row + 1) * dim];
+        let floats = tables[table].weights.floats_mut().map(|floats| floats.host_mut()).unwrap_or_default();
+        let row = &mut floats[row * dim..(row + 1) * dim];
         match touch {
             Touch::Read => sum += row.iter().sum::<f32>(),
             Touch::Change => row.iter_mut().for_each(|x| *x += 1e-7 * *x),

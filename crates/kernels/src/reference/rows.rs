@@ -1,5 +1,6 @@
 //! Rows that a step touches, one row at a time.
 
+use super::half_float;
 use super::optimizer::update_row;
 use crate::op::need;
 use crate::{
@@ -180,8 +181,10 @@ pub fn update_rows(args: UpdateRows) -> Result<(), KernelError> {
                 }
             }
             if touched {
-                let w = &mut table.weights.host_mut()[row * dim..][..dim];
-                update_row(update, w, &mut g, &mut table.state.host_mut()[row * each..][..each]);
+                let state = &mut table.state.host_mut()[row * each..][..each];
+                half_float::change_row(&mut table.weights, row, dim, update.step, |w| {
+                    update_row(update, w, &mut g, state);
+                });
             }
         }
     }

@@ -67,7 +67,8 @@ impl Chain {
     fn packed(&self, device: &Device, parameters: &Buffer<f32>) -> Vec<PackedLinear> {
         let pack = |(i, &at): (usize, &LinearAt)| {
             let (shape, mut packed) = (self.shape(i), PackedLinear::new(device));
-            let args = PackLinear { shape, parameters, at, backward: true, packed: &mut packed };
+            let args =
+                PackLinear { shape, parameters, at, backward: true, masked: true, packed: &mut packed };
             device.pack_linear(args).unwrap();
             packed
         };

@@ -76,7 +76,8 @@ impl Cross {
         let pack = |[inputs, outputs]: [usize; 2], at: LinearAt| {
             let (shape, mut packed) =
                 (LinearShape { rows: self.rows, inputs, outputs }, PackedLinear::new(device));
-            let args = PackLinear { shape, parameters, at, backward: true, packed: &mut packed };
+            let args =
+                PackLinear { shape, parameters, at, backward: true, masked: true, packed: &mut packed };
             device.pack_linear(args).unwrap();
             packed
         };

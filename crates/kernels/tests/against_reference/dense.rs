@@ -340,12 +340,15 @@ fn gradients_of_the_reference_are_its_finite_differences() {
     let (smoothing, scale, labels) = (0.3, 1.0, &labels);
     let uneven = buffer(&[1.0, 0.5, 0.0, 2.0, 0.25, 3.0]);
     for weights in [None, Some(&uneven)] {
-        let logits = &logits;
-        let (dlogits, loss) = (&mut dlogits, &mut loss);
-        device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits, loss }).unwrap();
-        finite_differences(logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
+        let bce = |logits: &Buffer<f32>, dlogits: &mut Buffer<f32>, loss: &mut Buffer<f64>| {
+            let (rows, probabilities) = (6, None);
+            let args = Bce { rows, logits, labels, weights, smoothing, scale, dlogits, loss, probabilities };
+            device.bce(args).unwrap();
+        };
+        bce(&logits, &mut dlogits, &mut loss);
+        finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
             let (dlogits, loss) = (&mut zeros(6), &mut buffer(&[0f64]));
-            device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits, loss }).unwrap();
+            bce(logits, dlogits, loss);
             vec![loss.to_vec().unwrap()[0] as f32]
         });
     }
@@ -367,6 +370,7 @@ fn bce_is_stable_and_sigmoid_saturates() {
                 scale: 0.5,
                 dlogits: &mut dlogits,
                 loss: &mut loss,
+                probabilities: None,
             })
             .unwrap();
         assert!((loss.to_vec().unwrap()[0] - (1000.0 + 2f64.ln())).abs() < 1e-9);
@@ -384,8 +388,9 @@ fn losses(
     weights: Option<&Buffer<f32>>,
 ) -> (f64, Buffer<f32>, Buffer<f32>) {
     let rows = logits.len();
-    let [logits, labels, mut dlogits, mut p] =
-        [logits, labels, &numbers_like(rows + 1), &numbers_like(rows + 1)].map(|operand| on(device, operand));
+    let more = numbers_like(rows + 1);
+    let [logits, labels, mut dlogits, mut p, mut alone] =
+        [logits, labels, &more, &more, &more].map(|operand| on(device, operand));
     let (weights, mut loss) =
         (weights.map(|weights| on(device, weights)), Buffer::zeroed(device, 1).unwrap());
     device
@@ -398,9 +403,11 @@ fn losses(
             scale: 1.0 / 9000.0,
             dlogits: &mut dlogits,
             loss: &mut loss,
+            probabilities: Some(&mut p),
         })
         .unwrap();
-    device.sigmoid(rows, &logits, &mut p).unwrap();
+    device.sigmoid(rows, &logits, &mut alone).unwrap();
+    assert_eq!(alone.to_vec(), p.to_vec());
     (loss.to_vec().unwrap()[0], dlogits, p)
 }
 

@@ -162,7 +162,7 @@ impl Case {
         device.check().unwrap();
         let mut all = vec![out.to_vec().unwrap(), dfirst.to_vec().unwrap()];
         all.extend(
-            tables.iter().flat_map(|table| [&table.weights, &table.state]).map(|b| b.to_vec().unwrap()),
+            tables.iter().flat_map(|table| [table.weights.to_vec().unwrap(), table.state.to_vec().unwrap()]),
         );
         all
     }

@@ -58,7 +58,8 @@ impl Layer {
         let mut packed = PackedLinear::new(device);
         if packs {
             let packed = &mut packed;
-            let args = PackLinear { shape, parameters: &parameters, at, backward: true, packed };
+            let args =
+                PackLinear { shape, parameters: &parameters, at, backward: true, masked: true, packed };
             device.pack_linear(args).unwrap();
         }
         let (packed, parameters) = (packs.then_some(&packed), &parameters);
@@ -239,7 +240,14 @@ fn packed_matrices_are_checked() {
     let at = LinearAt { weight: 0, bias: None };
     let (x, parameters, mut y) = (zeros(6), zeros(12), zeros(10));
     let mut packed = PackedLinear::new(&device);
-    let packs = PackLinear { shape, parameters: &parameters, at, backward: false, packed: &mut packed };
+    let packs = PackLinear {
+        shape,
+        parameters: &parameters,
+        at,
+        backward: false,
+        masked: false,
+        packed: &mut packed,
+    };
     device.pack_linear(packs).unwrap();
     let bytes = kernels::packed_bytes(shape, Precision::Bf16, false);
     assert_eq!((packed.bytes(), packed.is_empty()), (bytes, bytes == 0));
@@ -267,6 +275,7 @@ fn packed_matrices_are_checked() {
         assert_eq!(refused, KernelError::Mismatch { op: "linear_forward", what, expected: 3, got: 4 });
     }
     let short = zeros(11);
-    let packs = PackLinear { shape, parameters: &short, at, backward: false, packed: &mut packed };
+    let packs =
+        PackLinear { shape, parameters: &short, at, backward: false, masked: false, packed: &mut packed };
     assert!(matches!(device.pack_linear(packs), Err(KernelError::TooShort { expected: 12, got: 11, .. })));
 }

@@ -6,8 +6,8 @@ use crate::memory::Memory;
 use crate::simulator::Simulation;
 use crate::step::StepGraph;
 use crate::system::System;
-use crate::workload::{Job, TaskKind};
-use spec::schedule::Task;
+use crate::trained;
+use crate::workload::Job;
 
 /// Outcome of simulating a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,24 +71,16 @@ impl<'a> Evaluator<'a> {
         match (&self.space.models()[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => {
                 let job = Job::new(model, task, &plan.on(system), per_device as f64, system);
+                let job = Job { activations: plan.activations, ..job };
                 let step =
                     job.step(model, system, self.kind.convention()).map_err(|error| error.to_string())?;
                 Ok((step, Memory::of_job(&job, model, system)))
             }
             (Subject::Trained(model), _) => {
-                let task = match task {
-                    TaskKind::PreTraining => Task::Train,
-                    TaskKind::Inference => Task::Evaluate,
-                    TaskKind::FineTuning(_) => {
-                        return Err(format!(
-                            "{} cannot be fine-tuned; use pretrain or inference",
-                            model.name()
-                        ));
-                    }
-                };
                 let run = model.run(system, per_device, &Default::default());
                 let run = run.map_err(|error| format!("{} on {}: {error}", model.name(), system.name))?;
-                let schedule = run.schedule(task);
+                let schedule =
+                    trained::schedule(&run, task).map_err(|error| format!("{}: {error}", model.name()))?;
                 let step = StepGraph::of_schedule(&schedule, run.batch);
                 let step = if self.kind == CostKind::MadMax { step.on_two_lanes() } else { step };
                 let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);

@@ -1,7 +1,7 @@
 //! Ways to spread a class of layers, before they are laid on a system.
 
 use crate::system::System;
-use crate::workload::{Layered, Parallel, Strategies, Strategy};
+use crate::workload::{Activations, LayerGroup, Layered, Parallel, Strategies, Strategy, describe};
 use std::fmt;
 
 /// One parallelism over all devices, or one inside nodes and another between them.
@@ -16,20 +16,29 @@ pub struct Nesting {
 /// A nesting for each class of layers of a model that is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// Nesting of bottom and top MLPs.
-    pub mlp: Nesting,
+    /// Nesting of the bottom MLP.
+    pub bottom: Nesting,
+    /// Nesting of the top MLP.
+    pub top: Nesting,
+    /// Nesting of experts.
+    pub experts: Nesting,
     /// Nesting of transformer layers.
     pub transformer: Nesting,
     /// Nesting of embedding tables.
     pub embedding: Nesting,
+    /// What transformer layers keep for the backward pass.
+    pub activations: Activations,
 }
 
 /// What a plan is chosen from; of a class that a model does not have, there is one.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
-    mlp: Vec<Nesting>,
+    bottom: Vec<Nesting>,
+    top: Vec<Nesting>,
+    experts: Vec<Nesting>,
     transformer: Vec<Nesting>,
     embedding: Vec<Nesting>,
+    activations: Vec<Activations>,
 }
 
 impl Nesting {
@@ -43,7 +52,7 @@ impl Nesting {
         let mut all: Vec<Self> = parallels.iter().copied().map(Self::flat).collect();
         if two_levels {
             for &inside in parallels {
-                let others = parallels.iter().filter(|&&between| between != inside);
+                let others = parallels.iter().filter(|between| !between.is_like(inside));
                 all.extend(others.map(|&between| Self { inside, between: Some(between) }));
             }
         }
@@ -72,62 +81,82 @@ impl Plan {
     /// Plan that others are compared with: [`Strategies::default_for`] the model.
     pub fn baseline(model: &Layered) -> Self {
         let embedding = if model.has_large_tables() { Parallel::Mp } else { Parallel::Ddp };
+        let sharded = Nesting::flat(Parallel::Fsdp);
         Self {
-            mlp: Nesting::flat(Parallel::Fsdp),
-            transformer: Nesting::flat(Parallel::Fsdp),
+            bottom: sharded,
+            top: sharded,
+            experts: sharded,
+            transformer: sharded,
             embedding: Nesting::flat(embedding),
+            activations: Activations::Keep,
+        }
+    }
+
+    /// Nesting of a class of layers.
+    pub fn nesting(&self, group: LayerGroup) -> Nesting {
+        match group {
+            LayerGroup::Bottom => self.bottom,
+            LayerGroup::Top => self.top,
+            LayerGroup::Experts => self.experts,
+            LayerGroup::Transformer => self.transformer,
+            LayerGroup::Tables => self.embedding,
         }
     }
 
     /// Strategies of this plan on a system.
     pub fn on(&self, system: &System) -> Strategies {
         Strategies {
-            mlp: self.mlp.on(system),
-            embedding: self.embedding.on(system),
+            bottom: self.bottom.on(system),
+            top: self.top.on(system),
+            experts: self.experts.on(system),
             transformer: self.transformer.on(system),
+            embedding: self.embedding.on(system),
         }
     }
 
     /// Only the classes that a model has: `MLPs (TP, DDP), tables (MP)`.
     pub fn of(&self, model: &Layered) -> String {
-        let classes = [
-            ("MLPs", self.mlp, model.bottom_layers + model.top_layers > 0),
-            ("transformers", self.transformer, model.transformer.is_some()),
-            ("tables", self.embedding, model.sparse.is_some()),
-        ];
-        let present = classes.iter().filter(|(.., has)| *has);
-        let named: Vec<String> = present.map(|(class, nesting, _)| format!("{class} {nesting}")).collect();
-        named.join(", ")
+        describe(model, self.activations, |group| self.nesting(group).to_string())
     }
 }
 
 impl Choices {
-    pub fn new(model: &Layered, system: &System) -> Self {
-        use Parallel::{Ddp, Fsdp, Mp, Tp};
+    /// Choices for a model on a system. Where nothing goes back, activations are not kept in any case.
+    pub fn new(model: &Layered, system: &System, trains: bool) -> Self {
+        use Parallel::{Ddp, Fsdp, FsdpPrefetch, Mp, Tp};
         let baseline = Plan::baseline(model);
-        let choose = |has: bool, parallels: &[Parallel], default| match has {
+        let choose = |group: LayerGroup, parallels: &[Parallel]| match model.has(group) {
             true => Nesting::all(parallels, system),
-            false => vec![default],
+            false => vec![baseline.nesting(group)],
         };
-        let layers = [Ddp, Fsdp, Tp];
+        let layers = [Ddp, Fsdp, FsdpPrefetch, Tp];
+        let mut activations = vec![Activations::Keep];
+        activations.extend((trains && model.transformer.is_some()).then_some(Activations::Recompute));
         Self {
-            mlp: choose(model.bottom_layers + model.top_layers > 0, &layers, baseline.mlp),
-            transformer: choose(model.transformer.is_some(), &layers, baseline.transformer),
-            embedding: choose(model.sparse.is_some(), &[Mp, Ddp], baseline.embedding),
+            bottom: choose(LayerGroup::Bottom, &layers),
+            top: choose(LayerGroup::Top, &layers),
+            experts: choose(LayerGroup::Experts, &layers),
+            transformer: choose(LayerGroup::Transformer, &layers),
+            embedding: choose(LayerGroup::Tables, &[Mp, Ddp]),
+            activations,
         }
+    }
+
+    fn lists(&self) -> [&Vec<Nesting>; 5] {
+        [&self.embedding, &self.transformer, &self.experts, &self.top, &self.bottom]
     }
 
     pub fn len(&self) -> usize {
-        self.mlp.len() * self.transformer.len() * self.embedding.len()
+        self.lists().iter().map(|list| list.len()).product::<usize>() * self.activations.len()
     }
 
-    pub fn plan(&self, index: usize) -> Plan {
-        let (rest, embedding) = (index / self.embedding.len(), index % self.embedding.len());
-        let (mlp, transformer) = (rest / self.transformer.len(), rest % self.transformer.len());
-        Plan {
-            mlp: self.mlp[mlp],
-            transformer: self.transformer[transformer],
-            embedding: self.embedding[embedding],
-        }
+    /// A plan by its number. Tables change fastest, then transformer layers, experts, top and bottom MLP, activations.
+    pub fn plan(&self, mut index: usize) -> Plan {
+        let [embedding, transformer, experts, top, bottom] = self.lists().map(|list| {
+            let nesting = list[index % list.len()];
+            index /= list.len();
+            nesting
+        });
+        Plan { bottom, top, experts, transformer, embedding, activations: self.activations[index] }
     }
 }

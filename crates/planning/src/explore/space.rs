@@ -115,7 +115,7 @@ impl Space {
         for model in &models {
             for system in &systems {
                 let choices = match model {
-                    Subject::Layered(model) => Some(Choices::new(model, system)),
+                    Subject::Layered(model) => Some(Choices::new(model, system, task != TaskKind::Inference)),
                     Subject::Trained(_) => None,
                 };
                 let points = choices.as_ref().map_or(1, Choices::len).checked_mul(of_strategy);

@@ -69,7 +69,8 @@ impl Prices<'_> {
             true => 4.0 * vector,
             false => WORD * members * touched * (width + 4.0),
         };
-        let memory = self.stored(all, columns) + 2.0 * WORD * samples * width + 2.0 * 24.0 * ids + sums;
+        let memory =
+            self.stored(feature, all, columns) + 2.0 * WORD * samples * width + 2.0 * 24.0 * ids + sums;
         Price { cost: self.weighted(bytes, communication), memory: memory as u64 }
     }
 }

@@ -7,6 +7,7 @@ use spec::codec::Codec;
 use spec::feature::Hotness;
 use spec::schedule::CollectiveKind;
 use spec::statistics::FeatureStatistics;
+use spec::table_format::TableFormat;
 
 /// Bytes of an id, a length or a float.
 pub(super) const WORD: f64 = 4.0;
@@ -61,8 +62,8 @@ pub(super) struct Piece {
 pub(super) struct Prices<'a> {
     pub request: &'a Request<'a>,
     pub rates: Rates,
-    /// Bytes of a weight of a table.
-    pub weight_bytes: f64,
+    /// Number format of all tables; `None` for the one that each has.
+    pub format: Option<TableFormat>,
     /// Number of ids per sample of each feature.
     pub ids: Vec<f64>,
     pub statistics: Vec<Option<&'a FeatureStatistics>>,
@@ -84,7 +85,7 @@ impl<'a> Prices<'a> {
         Self {
             request,
             rates: Rates::new(request),
-            weight_bytes: WORD,
+            format: None,
             ids,
             statistics,
             weighted: request.model.weighted(),
@@ -124,10 +125,16 @@ impl<'a> Prices<'a> {
         weights.computation * touched * self.rates.touched + weights.communication * communication
     }
 
-    /// Bytes of the tables and the optimizer state of so many rows of so many columns.
-    pub(super) fn stored(&self, rows: usize, columns: usize) -> f64 {
+    /// Bytes of so many columns of a row of a feature's table.
+    fn row_bytes(&self, feature: usize, columns: usize) -> f64 {
+        let format = self.format.unwrap_or(self.request.model.table_format(feature));
+        format.row_bytes(columns) as f64
+    }
+
+    /// Bytes of so many rows of so many columns of a feature's table, with their optimizer state.
+    pub(super) fn stored(&self, feature: usize, rows: usize, columns: usize) -> f64 {
         let state = WORD * self.request.tables.state_per_row(columns) as f64;
-        rows as f64 * (columns as f64 * self.weight_bytes + state)
+        rows as f64 * (self.row_bytes(feature, columns) + state)
     }
 
     /// Price of a piece that one rank holds.
@@ -144,7 +151,9 @@ impl<'a> Prices<'a> {
         };
 
         let state = 2.0 * WORD * self.request.tables.state_per_row(columns) as f64;
-        let touched = WORD * width * (4.0 * ids + batch)
+        // A row is looked up, read and written, and its gradient read; rows in another number format have fewer bytes.
+        let saved = 3.0 * ids * (WORD * width - self.row_bytes(feature, columns));
+        let touched = WORD * width * (4.0 * ids + batch) - saved
             + state * self.distinct(feature, ids, rows as f64)
             + SORTED * ids
             + recoded(wire.vectors, vectors)
@@ -160,7 +169,7 @@ impl<'a> Prices<'a> {
             + recoded(wire.vectors, vectors)
             + recoded(wire.gradients, gradients)
             + ID_MEMORY * ids;
-        let memory = self.stored(rows, columns) + buffers;
+        let memory = self.stored(feature, rows, columns) + buffers;
         Price { cost: self.weighted(touched, communication), memory: memory as u64 }
     }
 

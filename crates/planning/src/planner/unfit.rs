@@ -8,6 +8,7 @@ use super::{MemoryLimit, Request, words};
 use serde::Serialize;
 use spec::optimizer::UpdateRule;
 use spec::placement::Scheme;
+use spec::table_format::TableFormat;
 use spec::topology::{Groups, MAX_RANKS, Topology};
 use std::fmt;
 
@@ -110,9 +111,9 @@ pub(super) fn explain(prices: &Prices, tables: &Tables, misfit: Misfit) -> Unfit
     Unfit { what, need_bytes, room_bytes: room, bytes_per_rank, ranks, remedies }
 }
 
-/// Whether a request would fit, with tables whose weights have so many bytes.
-fn fits(request: &Request, weight_bytes: f64) -> bool {
-    let prices = Prices { weight_bytes, ..Prices::new(request) };
+/// Whether a request would fit, with all tables in `format`, or each in its own.
+fn fits(request: &Request, format: Option<TableFormat>) -> bool {
+    let prices = Prices { format, ..Prices::new(request) };
     search::fits(&prices, &units::tables(&prices))
 }
 
@@ -165,7 +166,7 @@ fn more_ranks(request: &Request) -> Option<Remedy> {
         Some((topology, groups))
     };
     let holds = |units: u64| {
-        with(units).is_some_and(|(topology, groups)| fits(&Request { topology, groups, ..*request }, 4.0))
+        with(units).is_some_and(|(topology, groups)| fits(&Request { topology, groups, ..*request }, None))
     };
     let now = (request.topology.hosts() / per_group) as u64;
     let most = (MAX_RANKS / (per_group * per_host)).min(MORE_RANKS * now as usize) as u64;
@@ -183,7 +184,7 @@ fn more_memory(request: &Request) -> Option<Remedy> {
     let limit = request.memory?;
     const MIB: u64 = 1 << 20;
     let with = |mib: u64| MemoryLimit { bytes_per_rank: mib * MIB, ..limit };
-    let holds = |mib: u64| fits(&Request { memory: Some(with(mib)), ..*request }, 4.0);
+    let holds = |mib: u64| fits(&Request { memory: Some(with(mib)), ..*request }, None);
     let mib = smallest((limit.bytes_per_rank / MIB).max(1), 1 << 40, holds)?;
     let bytes = words::bytes(mib * MIB);
     Some(Remedy { what: format!("more memory: it fits with {bytes} per rank"), enough: true })
@@ -192,11 +193,20 @@ fn more_memory(request: &Request) -> Option<Remedy> {
 /// Tables whose weights have two bytes.
 fn narrower(prices: &Prices) -> Option<Remedy> {
     let model = prices.request.model;
-    let saved = 2 * model.table_parameters() / prices.ranks() as u64;
-    let enough = fits(prices.request, 2.0);
+    let saved = |feature: usize| {
+        let (rows, width) = (model.features()[feature].rows as u64, model.row_width(feature));
+        let [now, narrow] =
+            [model.table_format(feature), TableFormat::F16].map(|format| format.row_bytes(width));
+        rows.saturating_mul(now.saturating_sub(narrow) as u64)
+    };
+    let saved = (0..model.features().len()).map(saved).fold(0, u64::saturating_add) / prices.ranks() as u64;
+    if saved == 0 {
+        return None;
+    }
+    let enough = fits(prices.request, Some(TableFormat::F16));
     let verdict = if enough { "then it fits" } else { "not enough alone" };
     let what = format!(
-        "a narrower type: weights of tables in f16 save {} per rank on average; {verdict}",
+        "a narrower type, on CPUs: weights of tables in f16 (--tables f16) save {} per rank on average; {verdict}",
         words::bytes(saved)
     );
     Some(Remedy { what, enough })
@@ -208,7 +218,7 @@ fn less_state(request: &Request) -> Option<Remedy> {
         return None;
     }
     let (tables, now) = (UpdateRule::RowWiseAdagrad { eps: 1e-8 }, request.tables.name());
-    if fits(&Request { tables, ..*request }, 4.0) {
+    if fits(&Request { tables, ..*request }, None) {
         let what = format!("less optimizer state: it fits with row-wise-adagrad instead of {now}");
         return Some(Remedy { what, enough: true });
     }
@@ -237,7 +247,7 @@ fn row_wise(prices: &Prices, tables: &Tables) -> Option<Remedy> {
     let mut wider = schemes.to_vec();
     wider.push(Scheme::RowWise);
     let wider_request = Request { schemes: Some(&wider), ..*request };
-    if !fits(&wider_request, 4.0) {
+    if !fits(&wider_request, None) {
         return None;
     }
     let wider_prices = Prices::new(&wider_request);

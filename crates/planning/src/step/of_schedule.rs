@@ -41,6 +41,7 @@ impl Bound<'_> {
             label: OperationName { layer: None, action: Cow::Owned(phase.name.clone()) },
             lane: phase.lane,
             after: phase.after.clone(),
+            ahead: phase.ahead,
             part: self.schedule.part(phase),
             work: match &phase.work {
                 spec::schedule::Work::Compute(operation) => Work::Compute(self.compute(id, operation)),

@@ -57,6 +57,7 @@ fn xlrm(towers: Option<Assignment>, module: Module) -> Config {
         hotness: Hotness::One,
         weighted: false,
         dim: None,
+        format: None,
     };
     let tables =
         Optimizer { update: UpdateRule::RowWiseAdagrad { eps: 1e-8 }, rate: LearningRate::constant(0.01) };

@@ -3,7 +3,7 @@
 use super::{Experts, Layered, LayeredKind, Sparse, Transformer, WorkloadError};
 
 /// The names of all of them.
-pub const NAMES: &str = "dlrm-a, dlrm-a-transformer, dlrm-a-moe, dlrm-b, dlrm-b-transformer, dlrm-b-moe, dlrm-f, neo-a, gpt-3, llama-65b, llama2-70b, llm-moe, vit-l";
+pub const NAMES: &str = "dlrm-a, dlrm-a-transformer, dlrm-a-moe, dlrm-b, dlrm-b-transformer, dlrm-b-moe, dlrm-f, neo-a, gpt-3, llama-65b, llama2-70b, llm-moe, vit-l, vit-10b";
 
 impl Layered {
     /// A built-in model.
@@ -36,10 +36,9 @@ impl Layered {
                     ..model
                 }
             }
-            "vit-l" => {
-                let model = language((24, 16, 1024.0, 4096.0, 257.0), 0.0);
-                Self { kind: LayeredKind::Vit, sparse: None, ..model }
-            }
+            // Images of 224 × 224, in patches of 16 × 16 and 14 × 14.
+            "vit-l" => vision((24, 16, 1024.0, 4096.0), 16.0),
+            "vit-10b" => vision((32, 40, 5120.0, 20480.0), 14.0),
             _ => {
                 return Err(WorkloadError::Unknown { what: "model", name: name.into(), known: NAMES });
             }
@@ -104,6 +103,13 @@ fn language(
             gated: false,
         }),
     }
+}
+
+/// Layers, heads and widths of a transformer over patches of so many pixels a side.
+fn vision((layers, heads, dim, fc_dim): (usize, usize, f64, f64), patch: f64) -> Layered {
+    let patches = (224.0 / patch).powi(2);
+    let model = language((layers, heads, dim, fc_dim, patches), 3.0 * patch * patch);
+    Layered { kind: LayeredKind::Vit, ..model }
 }
 
 /// The same with a third matrix in its feed-forward layers.

@@ -1,9 +1,14 @@
-//! Job: a task, a strategy for each class of layers, and batch sizes.
+//! Job: a task, a strategy for each class of layers, and a batch size.
 
-use super::{Layered, Level, Parallel, Strategies, Strategy, WorkloadError};
+mod file;
+
+pub use file::JobFile;
+
+use super::layers::{Layer, LayerClass};
+use super::{LayerGroup, Layered, Parallel, Strategies, Strategy, WorkloadError, describe};
 use crate::system::System;
-use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// A task on a system.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,12 +19,12 @@ pub struct Job {
     pub task: TaskKind,
     /// Strategy for each class of layers.
     pub strategies: Strategies,
-    /// Samples of the devices that share a shard of the MLPs: with tensor parallelism of degree 8, of 8 devices.
-    pub mlp_batch: f64,
-    /// Samples of the devices that share the tables.
-    pub embedding_batch: f64,
-    /// Samples of a device in transformer layers.
-    pub transformer_batch: f64,
+    /// Samples that a device brings to a step. Devices that share a shard of a layer take those of all of them together.
+    pub per_device: f64,
+    /// What transformer layers keep for the backward pass.
+    pub activations: Activations,
+    /// How lookups are spread over devices.
+    pub loads: LookupLoads,
 }
 
 /// Task that a model is used for.
@@ -38,32 +43,35 @@ pub enum TaskKind {
 pub struct Frozen {
     /// The bottom MLP.
     pub bottom: bool,
-    /// The top MLP.
+    /// The top MLP, experts among it; of models that Campanile trains the interaction, too.
     pub top: bool,
+    /// Experts alone.
+    pub experts: bool,
+    /// Transformer layers, experts among them.
+    pub transformer: bool,
+    /// The transformer layers from this one on, counted from 0.
+    pub transformer_from: Option<usize>,
+    /// Tower modules, of models that Campanile trains.
+    pub towers: bool,
     /// The tables.
     pub embedding: bool,
 }
 
-/// A task's file: MAD-Max's fields, in JSON or TOML.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // The names are MAD-Max's.
-pub struct JobFile {
-    pub name: String,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub mlp_parallel: Option<Vec<String>>,
-    pub mlp_parallel_degree: Option<Vec<usize>>,
-    pub emb_parallel: Option<Vec<String>>,
-    pub emb_parallel_degree: Option<Vec<usize>>,
-    pub transformer_parallel: Option<Vec<String>>,
-    pub transformer_parallel_degree: Option<Vec<usize>>,
-    pub local_mlp_bs: Option<f64>,
-    pub local_emb_bs: Option<f64>,
-    pub local_transformer_bs: Option<f64>,
-    pub freeze_top_mlp: Option<bool>,
-    pub freeze_bot_mlp: Option<bool>,
-    pub freeze_emb: Option<bool>,
+/// What transformer layers keep of the forward pass for the backward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activations {
+    /// All that the backward pass needs.
+    #[default]
+    Keep,
+    /// The output of each layer alone (activation checkpointing): the backward pass computes what lies inside a layer again.
+    Recompute,
+}
+
+/// Lookups of devices over their mean, which repeat over all devices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookupLoads {
+    over_mean: Vec<f64>,
+    busiest: f64,
 }
 
 impl Job {
@@ -77,7 +85,7 @@ impl Job {
         Self::new(model, TaskKind::PreTraining, strategies, per_device as f64, system)
     }
 
-    /// A task with so many samples a device.
+    /// A task with so many samples a device. Activations are kept, and lookups spread evenly.
     pub fn new(
         model: &Layered,
         task: TaskKind,
@@ -85,160 +93,177 @@ impl Job {
         per_device: f64,
         system: &System,
     ) -> Self {
-        let together = |strategy: &Strategy| {
-            strategy.degree(|parallel| matches!(parallel, Parallel::Tp | Parallel::Mp)) as f64
-        };
         Self {
             name: format!("{} of {} on {}", task, model.name, system.name),
             task,
             strategies: strategies.clone(),
-            mlp_batch: per_device * together(&strategies.mlp),
-            embedding_batch: per_device * together(&strategies.embedding),
-            transformer_batch: per_device * together(&strategies.transformer),
+            per_device,
+            activations: Activations::Keep,
+            loads: LookupLoads::even(),
         }
     }
 
-    /// Builds the job that a file describes, for a model on a system.
-    pub fn from_file(file: &JobFile, model: &Layered, system: &System) -> Result<Self, WorkloadError> {
-        let task = file.task()?;
-        let has_mlp = model.bottom_layers + model.top_layers > 0;
-        let default = Strategies::default_for(model, system);
-        let class = |names: &Option<Vec<String>>,
-                     degrees: &Option<Vec<usize>>,
-                     fields: (&'static str, &'static str),
-                     has,
-                     default| {
-            let strategy = read(names, degrees, fields, has, default)?;
-            strategy.check(fields.0, system)?;
-            Ok::<Strategy, WorkloadError>(strategy)
-        };
-        let strategies = Strategies {
-            mlp: class(
-                &file.mlp_parallel,
-                &file.mlp_parallel_degree,
-                ("mlp_parallel", "mlp_parallel_degree"),
-                has_mlp,
-                default.mlp,
-            )?,
-            embedding: class(
-                &file.emb_parallel,
-                &file.emb_parallel_degree,
-                ("emb_parallel", "emb_parallel_degree"),
-                model.sparse.is_some(),
-                default.embedding,
-            )?,
-            transformer: class(
-                &file.transformer_parallel,
-                &file.transformer_parallel_degree,
-                ("transformer_parallel", "transformer_parallel_degree"),
-                model.transformer.is_some(),
-                default.transformer,
-            )?,
-        };
-        let batches = [
-            ("local_mlp_bs", file.local_mlp_bs, has_mlp),
-            ("local_emb_bs", file.local_emb_bs, model.sparse.is_some()),
-            ("local_transformer_bs", file.local_transformer_bs, model.transformer.is_some()),
-        ];
-        let mut job = Self::new(model, task, &strategies, 1.0, system);
-        // Samples a device, as each field has them: all must say the same.
-        let mut per_device: Option<(&str, f64)> = None;
-        for ((field, given, has), one) in
-            batches.into_iter().zip([job.mlp_batch, job.embedding_batch, job.transformer_batch])
-        {
-            let Some(given) = given.filter(|_| has) else { continue };
-            if !(given > 0.0 && given <= 1e15) {
-                return Err(WorkloadError::Number {
-                    field: field.into(),
-                    value: given,
-                    must: "more than 0 and at most 1e15".into(),
-                });
-            }
-            let samples = given / one;
-            if let Some((other, expected)) = per_device
-                && (samples / expected - 1.0).abs() > 1e-9
-            {
-                return Err(WorkloadError::Contradiction(format!(
-                    "{field} is {given}, for {one} devices: {samples} samples a device; {other} makes it {expected}"
-                )));
-            }
-            per_device = Some((field, samples));
-        }
-        let Some((_, per_device)) = per_device else {
-            let field = if has_mlp { "local_mlp_bs" } else { "local_transformer_bs" };
-            return Err(WorkloadError::Missing { field, kind: model.kind.to_string() });
-        };
-        job = Self::new(model, task, &strategies, per_device, system);
-        job.name = file.name.clone();
-        Ok(job)
+    /// How the layers of a model are spread, in words: `MLPs (TP 8, DDP 16), tables (MP 128)`.
+    pub fn described(&self, model: &Layered) -> String {
+        describe(model, self.activations, |group| self.strategies.of(group).to_string())
+    }
+
+    /// Samples of the devices that share a shard of a class of layers: with tensor parallelism of degree 8, of 8 devices.
+    pub fn batch(&self, group: LayerGroup) -> f64 {
+        self.per_device * sharing(self.strategies.of(group))
     }
 
     /// Samples that the whole system takes in a step.
-    pub fn samples(&self, model: &Layered, system: &System) -> f64 {
-        let (batch, strategy) = match model.bottom_layers + model.top_layers {
-            0 => (self.transformer_batch, &self.strategies.transformer),
-            _ => (self.mlp_batch, &self.strategies.mlp),
-        };
-        batch * (system.devices() / strategy.degree(|parallel| parallel == Parallel::Tp).max(1)) as f64
+    pub fn samples(&self, system: &System) -> f64 {
+        self.per_device * system.devices() as f64
     }
-}
 
-/// A strategy of a file.
-fn read(
-    names: &Option<Vec<String>>,
-    degrees: &Option<Vec<usize>>,
-    (field, degree_field): (&'static str, &'static str),
-    has: bool,
-    default: Strategy,
-) -> Result<Strategy, WorkloadError> {
-    let (Some(names), Some(degrees)) = (names, degrees) else {
-        let missing = if names.is_none() { field } else { degree_field };
-        return match (has, names.is_none() && degrees.is_none()) {
-            (true, _) | (false, false) => Err(WorkloadError::Contradiction(format!(
-                "{missing} is missing; give {field} and {degree_field} together, as [\"TP\", \"DDP\"] and [8, 16]"
-            ))),
-            (false, true) => Ok(default),
-        };
-    };
-    if !has {
-        return Ok(default);
+    /// How many times its forward pass the backward pass of a layer costs: once for its weights if they are trained, once for its
+    /// inputs if something below learns, once more if what lies inside is computed again; 0 if the pass does not get there. MAD-Max
+    /// takes twice for every layer in pre-training.
+    pub(crate) fn backward_times(&self, model: &Layered, layers: &[Layer], i: usize) -> f64 {
+        let (layer, frozen) = (&layers[i], self.frozen());
+        let trained = |layer: &Layer| !layer.is_frozen(frozen);
+        let tables = model.sparse.is_some() && !frozen.embedding && layer.class != LayerClass::Bottom;
+        let below = self.task == TaskKind::PreTraining || tables || layers[..i].iter().any(trained);
+        let times = f64::from(u8::from(trained(layer))) + f64::from(u8::from(below));
+        if times > 0.0 && self.recomputes(layer) { times + 1.0 } else { times }
     }
-    if names.len() != degrees.len() {
-        return Err(WorkloadError::Contradiction(format!(
-            "{field} has {} levels and {degree_field} has {}; they must have the same",
-            names.len(),
-            degrees.len()
-        )));
-    }
-    let levels =
-        names.iter().zip(degrees).map(|(name, &degree)| Ok(Level { parallel: name.parse()?, degree }));
-    Ok(Strategy(levels.collect::<Result<_, WorkloadError>>()?))
-}
 
-impl JobFile {
-    fn task(&self) -> Result<TaskKind, WorkloadError> {
-        let frozen = Frozen {
-            bottom: self.freeze_bot_mlp.unwrap_or(false),
-            top: self.freeze_top_mlp.unwrap_or(false),
-            embedding: self.freeze_emb.unwrap_or(false),
-        };
-        let normal: String =
-            self.kind.to_ascii_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
-        let task = match normal.as_str() {
-            "pretrain" | "pretraining" | "train" | "training" => TaskKind::PreTraining,
-            "finetune" | "finetuning" => TaskKind::FineTuning(frozen),
-            "inference" | "infer" => TaskKind::Inference,
-            _ => {
-                let known = "pretraining, finetuning and inference";
-                return Err(WorkloadError::Unknown { what: "task type", name: self.kind.clone(), known });
-            }
-        };
-        if !matches!(task, TaskKind::FineTuning(_)) && frozen != Frozen::default() {
-            return Err(WorkloadError::Contradiction(format!(
-                "the task is {task}, and freezes parts (freeze_bot_mlp, freeze_top_mlp, freeze_emb): only fine-tuning does"
-            )));
+    /// Whether what lies inside a layer is computed again in the backward pass.
+    pub(crate) fn recomputes(&self, layer: &Layer) -> bool {
+        self.activations == Activations::Recompute && layer.inside > 0.0
+    }
+
+    /// Parts that are not trained.
+    pub fn frozen(&self) -> Frozen {
+        match self.task {
+            TaskKind::FineTuning(frozen) => frozen,
+            TaskKind::PreTraining | TaskKind::Inference => Frozen::default(),
         }
-        Ok(task)
+    }
+}
+
+/// Devices that share samples under a strategy.
+fn sharing(strategy: &Strategy) -> f64 {
+    strategy.degree(|parallel| matches!(parallel, Parallel::Tp | Parallel::Mp)) as f64
+}
+
+impl LookupLoads {
+    /// All devices look up as much.
+    pub fn even() -> Self {
+        Self { over_mean: vec![1.0], busiest: 1.0 }
+    }
+
+    /// Devices look up in these proportions.
+    pub fn new(proportions: &[f64]) -> Result<Self, WorkloadError> {
+        let most = proportions.iter().copied().fold(0.0, f64::max);
+        let valid = |load: &f64| (0.0..=1e15).contains(load);
+        let value = proportions.iter().copied().find(|load| !valid(load));
+        let value = value.or((most < 1e-15).then_some(most));
+        if let Some(value) = value {
+            return Err(WorkloadError::Number {
+                field: "a proportion of lookup_loads".into(),
+                value,
+                must: "at least 0 and at most 1e15, and one of them at least 1e-15".into(),
+            });
+        }
+        let mean = proportions.iter().sum::<f64>() / proportions.len() as f64;
+        Ok(Self { over_mean: proportions.iter().map(|load| load / mean).collect(), busiest: most / mean })
+    }
+
+    /// Lookups of devices over the mean, as they repeat.
+    pub fn over_mean(&self) -> &[f64] {
+        &self.over_mean
+    }
+
+    /// Lookups of the busiest device over the mean: all others wait for its vectors.
+    pub fn busiest(&self) -> f64 {
+        self.busiest
+    }
+
+    /// Refuses loads that do not repeat evenly over the devices of a system.
+    pub(super) fn check(&self, system: &System) -> Result<(), WorkloadError> {
+        let (loads, devices) = (self.over_mean.len(), system.devices());
+        match devices.is_multiple_of(loads) {
+            true => Ok(()),
+            false => Err(WorkloadError::Contradiction(format!(
+                "lookup_loads has {loads} proportions for {devices} devices; their number must divide that of devices"
+            ))),
+        }
+    }
+}
+
+impl Frozen {
+    /// Refuses to freeze what a model does not have.
+    pub fn check(&self, model: &Layered) -> Result<(), WorkloadError> {
+        let layers = model.transformer.map_or(0, |transformer| transformer.layers);
+        let missing = [
+            (self.bottom && model.bottom_layers == 0, "bottom MLP"),
+            (self.top && model.top_layers == 0, "top MLP"),
+            (self.experts && model.experts.is_none(), "experts"),
+            (self.transformer && layers == 0, "transformer layers"),
+            (self.towers, "tower modules"),
+            (self.embedding && model.sparse.is_none(), "tables"),
+        ];
+        if let Some((_, part)) = missing.into_iter().find(|(is, _)| *is) {
+            let message = format!("{} has no {part} that could be frozen", model.name);
+            return Err(WorkloadError::Contradiction(message));
+        }
+        match self.transformer_from {
+            Some(first) if first >= layers => Err(WorkloadError::Contradiction(format!(
+                "transformer>={first}: {} has {layers} transformer layers, counted from 0",
+                model.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names of the parts, as `finetune:` takes them.
+    pub fn names(&self) -> Vec<String> {
+        let parts = [
+            (self.bottom, "bot"),
+            (self.top, "top"),
+            (self.experts, "experts"),
+            (self.transformer, "transformer"),
+            (self.towers, "towers"),
+            (self.embedding, "emb"),
+        ];
+        let named = parts.into_iter().filter(|(is, _)| *is).map(|(_, name)| name.to_string());
+        named.chain(self.transformer_from.map(|first| format!("transformer>={first}"))).collect()
+    }
+}
+
+impl FromStr for Frozen {
+    type Err = WorkloadError;
+
+    /// Names of parts with commas between them: `bot,emb`; `transformer>=8` names the transformer layers from the ninth on.
+    fn from_str(names: &str) -> Result<Self, WorkloadError> {
+        let mut frozen = Self::default();
+        for name in names.split(',').filter(|_| !names.is_empty()) {
+            let twice = match name.trim() {
+                "bot" => std::mem::replace(&mut frozen.bottom, true),
+                "top" => std::mem::replace(&mut frozen.top, true),
+                "experts" => std::mem::replace(&mut frozen.experts, true),
+                "transformer" => std::mem::replace(&mut frozen.transformer, true),
+                "towers" => std::mem::replace(&mut frozen.towers, true),
+                "emb" => std::mem::replace(&mut frozen.embedding, true),
+                other => match other.strip_prefix("transformer>=").map(str::parse) {
+                    Some(Ok(first)) => frozen.transformer_from.replace(first).is_some(),
+                    _ => {
+                        return Err(WorkloadError::Unknown {
+                            what: "part of a model",
+                            name: other.into(),
+                            known: "bot, top, experts, transformer, transformer>=N, towers and emb",
+                        });
+                    }
+                },
+            };
+            if twice {
+                return Err(WorkloadError::Contradiction(format!("{} is named twice", name.trim())));
+            }
+        }
+        Ok(frozen)
     }
 }
 
@@ -247,9 +272,12 @@ impl fmt::Display for TaskKind {
         match self {
             TaskKind::PreTraining => f.pad("pre-training"),
             TaskKind::FineTuning(frozen) => {
-                let parts = [(frozen.bottom, "bottom"), (frozen.top, "top"), (frozen.embedding, "tables")];
-                let names: Vec<&str> =
-                    parts.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
+                let words = |name: String| match name.as_str() {
+                    "bot" => "bottom".into(),
+                    "emb" => "tables".into(),
+                    _ => name,
+                };
+                let names: Vec<String> = frozen.names().into_iter().map(words).collect();
                 match names.is_empty() {
                     true => f.pad("fine-tuning"),
                     false => f.pad(&format!("fine-tuning ({} frozen)", names.join(", "))),
@@ -257,5 +285,34 @@ impl fmt::Display for TaskKind {
             }
             TaskKind::Inference => f.pad("inference"),
         }
+    }
+}
+
+impl Activations {
+    /// Name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activations::Keep => "keep",
+            Activations::Recompute => "recompute",
+        }
+    }
+}
+
+impl fmt::Display for Activations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Activations {
+    type Err = WorkloadError;
+
+    fn from_str(name: &str) -> Result<Self, WorkloadError> {
+        let found = [Activations::Keep, Activations::Recompute].into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| WorkloadError::Unknown {
+            what: "choice of activations",
+            name: name.into(),
+            known: "keep and recompute",
+        })
     }
 }

@@ -21,7 +21,7 @@ pub struct Layered {
     pub top_layers: usize,
     /// Width of all of them.
     pub mlp_dim: usize,
-    /// Tables. For language models one, whose rows are the vocabulary; none for images.
+    /// Tables. For language models one, whose rows are the vocabulary; for images one, which maps the numbers of a patch to a token.
     pub sparse: Option<Sparse>,
     /// Experts of top MLPs, or of feed-forward layers.
     pub experts: Option<Experts>,
@@ -128,7 +128,7 @@ impl Layered {
         let recommends =
             matches!(kind, LayeredKind::Dlrm | LayeredKind::DlrmTransformer | LayeredKind::DlrmMoe);
         let has_transformer = !matches!(kind, LayeredKind::Dlrm | LayeredKind::DlrmMoe);
-        let has_tables = kind != LayeredKind::Vit;
+        let has_vocabulary = kind != LayeredKind::Vit;
         let has_experts = matches!(kind, LayeredKind::DlrmMoe | LayeredKind::LlmMoe);
         let number = |field, value: Option<f64>, has: bool| fields.positive(field, value, has);
         let count = |field, value: Option<usize>, has: bool| {
@@ -159,7 +159,14 @@ impl Layered {
                 true => number("num_tables", file.num_tables, true)?,
                 false => fields.optional("num_tables", file.num_tables, 1.0)?,
             },
-            rows: number("entries_per_table", file.entries_per_table, has_tables)?,
+            rows: match has_vocabulary {
+                true => number("entries_per_table", file.entries_per_table, true)?,
+                // Numbers of a patch, in three colours.
+                false => {
+                    number("entries_per_table", file.entries_per_table, false)?;
+                    3.0 * file.patch_dim.unwrap_or(0.0).powi(2)
+                }
+            },
             dim: match recommends {
                 true => number("emb_dim", file.emb_dim, true)?,
                 false => fields.optional("emb_dim", file.emb_dim, transformer.dim)?,
@@ -182,7 +189,7 @@ impl Layered {
             name: file.name.clone(),
             kind,
             dense_bytes: number("bytes_per_nonemb_param", Some(file.bytes_per_nonemb_param), true)?,
-            embedding_bytes: match has_tables {
+            embedding_bytes: match has_vocabulary {
                 true => number("bytes_per_emb_param", file.bytes_per_emb_param, true)?,
                 false => fields.optional(
                     "bytes_per_emb_param",
@@ -193,14 +200,14 @@ impl Layered {
             bottom_layers,
             top_layers,
             mlp_dim,
-            sparse: has_tables.then_some(sparse),
+            sparse: Some(sparse),
             experts: has_experts.then_some(experts),
             transformer: has_transformer.then_some(transformer),
         })
     }
 }
 
-/// Number of tokens of a sample: of a text as the file says, of an image one for each patch and one for the class.
+/// Number of tokens of a sample: of a text as the file says, of an image one for each patch. MAD-Max leaves the token of the class out.
 fn sequence(file: &ModelFile, fields: &Fields, has_transformer: bool) -> Result<f64, WorkloadError> {
     let patches = fields.kind == LayeredKind::Vit;
     let image = fields.positive("image_size", file.image_size, patches)?;
@@ -215,7 +222,7 @@ fn sequence(file: &ModelFile, fields: &Fields, has_transformer: bool) -> Result<
         );
         return Err(WorkloadError::Contradiction(message));
     }
-    Ok(side.floor().powi(2) + 1.0)
+    Ok(side.floor().powi(2))
 }
 
 /// Layers of a kind that a model may have: more would be a mistake, and a long one.

@@ -16,6 +16,7 @@ pub fn features(count: usize) -> Vec<Feature> {
         hotness: if i % 3 == 1 { Hotness::Many { mean: 2 } } else { Hotness::One },
         weighted: false,
         dim: None,
+        format: None,
     };
     (0..count).map(feature).collect()
 }

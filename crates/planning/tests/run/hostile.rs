@@ -31,6 +31,7 @@ fn features() -> impl Strategy<Value = Vec<Feature>> {
             hotness: if hotness < 3 { Hotness::One } else { Hotness::Many { mean: hotness % 6 } },
             weighted,
             dim: None,
+            format: None,
         };
         all.into_iter().enumerate().map(feature).collect()
     })

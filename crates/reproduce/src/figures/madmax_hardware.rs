@@ -95,12 +95,12 @@ fn cases() -> Result<Vec<(&'static str, Setting)>> {
     ])
 }
 
-/// Figure 14: the best strategy within memory, with ten times of a capability, over the best without.
+/// Figure 14: the best strategy within memory, with ten times of a capability, over FSDP without.
 pub fn fig14() -> Result<Figure> {
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     for (case, setting) in cases()? {
-        let all = setting.all()?;
-        let base = best(&all, true).map_or(f64::NAN, |outcome| outcome.throughput());
+        // As in all of the paper's figures. Over the best strategy, 1.43 and 1.43 would stand where its text has 1.64 and 2.12.
+        let base = setting.baseline()?.throughput();
         let (mut values, mut but_between) = (Vec::new(), 0.0f64);
         for capability in CAPABILITIES {
             let better = Setting { system: ten_times(setting.system.clone(), capability), ..setting.clone() };
@@ -132,7 +132,11 @@ pub fn fig14() -> Result<Figure> {
         groups: CAPABILITIES.iter().map(|name| name.to_string()).collect(),
         series,
     });
-    let notes = vec!["By MAD-Max's rules, with the best strategy that fits before and after.".into()];
+    let notes = vec![
+        "By MAD-Max's rules, with the best strategy that fits, over FSDP on hardware as it is. In inference ten times the memory holds \
+         tables that are sharded inside nodes and replicated between them."
+            .into(),
+    ];
     Ok(Figure { title: "MAD-Max, Figure 14: ten times the hardware", rows, notes, pictures: vec![picture] })
 }
 

@@ -34,6 +34,7 @@ pub fn skewed() -> Config {
             },
             weighted: false,
             dim: None,
+            format: None,
         }
     };
     let mut config = Config::default();

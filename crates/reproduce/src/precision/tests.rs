@@ -37,6 +37,20 @@ fn trainings_are_compared_by_seed_and_go_on_where_they_were() {
 }
 
 #[test]
+fn formats_of_tables_are_compared_as_precisions_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = format!(
+        "--seeds 1 --train-rows 2048 --test-rows 256 --tables f16 --tables bf16:nearest --json --out {}",
+        folder.path().display()
+    );
+    report(&args(&words), &Flags).unwrap();
+    let records = Records::<TrainedIn>::existing(folder.path()).all().unwrap();
+    let arms: Vec<&str> = records.iter().map(|record| record.precision.as_str()).collect();
+    assert_eq!(arms, ["f32", "tables f16, stochastic", "tables bf16, nearest"]);
+    assert!(Command::try_parse_from(["precision", "--tables", "f16:up"]).is_err());
+}
+
+#[test]
 fn a_mean_beyond_the_limit_is_missed() {
     let record = |precision: &str, seed, auc| TrainedIn {
         precision: precision.into(),

@@ -87,10 +87,11 @@ pub fn stated() -> Result<String> {
     for name in names() {
         let figure = Figure::by_name(&name)?;
         for row in figure.rows.iter().filter(|row| row.paper.is_some() && name != "madmax-table1") {
-            rows.push(std::iter::once(format!("`{name}`")).chain(cells(row)).collect());
+            let note = row.note.unwrap_or_default().to_owned();
+            rows.push(std::iter::once(format!("`{name}`")).chain(cells(row)).chain([note]).collect());
         }
     }
-    let head = ["figure", "case", "quantity", "ours", "paper", "ours / paper"];
+    let head = ["figure", "case", "quantity", "ours", "paper", "ours / paper", "what ours is"];
     Ok(format!(
         "{}\nComputed by `campanile reproduce` with the name in the first column, which also prints the numbers that have none \
          beside them; nothing is measured.\n",

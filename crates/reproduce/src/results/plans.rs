@@ -147,7 +147,15 @@ fn model_f() -> Result<Model> {
 
 fn table_of(i: usize, rows: usize, mean: u32, dim: usize) -> Feature {
     let (name, hotness) = (format!("C{i}"), Hotness::Many { mean });
-    Feature { name, rows, pooling: Default::default(), hotness, weighted: false, dim: Some(dim) }
+    Feature {
+        name,
+        rows,
+        pooling: Default::default(),
+        hotness,
+        weighted: false,
+        dim: Some(dim),
+        format: None,
+    }
 }
 
 fn model(features: Vec<Feature>, dim: usize) -> Result<Model> {

@@ -7,9 +7,9 @@ use crate::precision::{Setting, TrainedIn};
 use campanile::records::Records;
 use pages::markdown::table;
 
-/// Changes of AUC and logloss, from the records of a folder of `reports/precision`.
+/// Changes of AUC and logloss, from the records of a folder of `reports/precision` or `reports/table-formats`.
 pub(super) fn quality(sources: &Sources, folder: &str) -> Result<String> {
-    let records = Records::<TrainedIn>::existing(&sources.reports.join("precision").join(folder));
+    let records = Records::<TrainedIn>::existing(&sources.reports.join(folder));
     if !records.path().exists() {
         return Ok(format!(
             "{}\nNot measured yet: `campanile reproduce precision` will.\n",
@@ -19,7 +19,7 @@ pub(super) fn quality(sources: &Sources, folder: &str) -> Result<String> {
     let setting: Setting = serde_json::from_value(records.what()?).map_err(Error::json("settings"))?;
     let cells: Vec<Vec<String>> = changes(&records.all()?).iter().map(Change::cells).collect();
     Ok(format!(
-        "{}\n{} Measured by `campanile reproduce precision`; records: `reports/precision/{folder}/records.jsonl`, whose first line has \
+        "{}\n{} Measured by `campanile reproduce precision`; records: `reports/{folder}/records.jsonl`, whose first line has \
          all settings.\n",
         table(1, &HEAD, &cells),
         described(&setting),

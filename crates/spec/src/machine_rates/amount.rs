@@ -18,12 +18,18 @@ pub struct Amount {
 impl Amount {
     /// Amount that a phase of `schedule` computes on `rank`; nothing for a collective.
     pub fn of(schedule: &Schedule, id: PhaseId, sizes: &BatchSizes, rank: usize) -> Self {
-        let Work::Compute(operation) = &schedule.phases()[id.0].work else { return Self::default() };
+        let phase = &schedule.phases()[id.0];
+        let Work::Compute(operation) = &phase.work else { return Self::default() };
         let described = schedule.describe(operation);
         let bind = |volume: &Volume| volume.bind(schedule.deployment(), sizes, rank) as f64;
-        let Cost { flops, memory } = &described.cost;
-        let bytes = described.bytes.as_ref().unwrap_or(memory);
-        Self { flops: bind(flops), bytes: bind(bytes), items: bind(&described.items) }
+        let Cost { flops, memory } = &phase.cost;
+        // Of a block of which a part is frozen, layers read and write so much less.
+        let (left, whole) = (bind(flops), bind(&described.cost.flops));
+        let bytes = described.bytes.as_ref().map_or(bind(memory), |bytes| match whole > 0.0 {
+            true => bind(bytes) * (left / whole),
+            false => bind(bytes),
+        });
+        Self { flops: left, bytes, items: bind(&described.items) }
     }
 
     /// Amount that is read for the samples of `rank`.

@@ -14,6 +14,7 @@ fn cross_layers() -> Deployment {
         hotness: Hotness::One,
         weighted: false,
         dim: None,
+        format: None,
     };
     let architecture =
         Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };

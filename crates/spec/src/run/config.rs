@@ -3,6 +3,7 @@
 use super::all_reduce::AllReduce;
 use super::every::Every;
 use super::selection::KeepBest;
+use crate::codec::Rounding;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::device::DeviceChoice;
 use crate::emulation::EmulationConfig;
@@ -16,6 +17,7 @@ use crate::precision::PrecisionConfig;
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
+use crate::table_format::TableFormat;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
 use schemars::JsonSchema;
@@ -39,6 +41,9 @@ pub struct Config {
     pub wire: WireConfig,
     /// Section `[optimizer]`.
     pub optimizer: OptimizerConfig,
+    /// Section `[tables]`.
+    #[serde(skip_serializing_if = "TablesConfig::is_empty")]
+    pub tables: TablesConfig,
     /// Section `[data]`.
     pub data: DataConfig,
     /// Section `[checkpoint]`.
@@ -46,6 +51,26 @@ pub struct Config {
     /// Section `[emulation]`.
     #[serde(skip_serializing_if = "EmulationConfig::is_empty")]
     pub emulation: EmulationConfig,
+}
+
+/// Section `[tables]` of a config: how weights of tables are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TablesConfig {
+    /// Number format of the weights of tables: `f32`, `f16` or `bf16`; a feature may have another. Default: `f32`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<TableFormat>,
+    /// Rounding of updated weights in formats other than `f32`: `nearest`, or `stochastic` (up or down at random, so that the mean is
+    /// what was computed; the same run rounds the same way on any number of ranks). Default: `stochastic`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounding: Option<Rounding>,
+}
+
+impl TablesConfig {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Section `[model]` of a config: a preset, and what differs from it.

@@ -96,6 +96,10 @@ impl Config {
             weight_decay: on(run.regularisation.weight_decay),
             table_weight_decay: on(run.regularisation.table_weight_decay),
         };
+        // Left out where tables are f32, so that configs of such runs stay as they were. Formats are those of the features.
+        let rounds = (0..run.model.features().len()).any(|feature| run.model.table_format(feature).rounds());
+        config.tables.format = None;
+        config.tables.rounding = rounds.then_some(run.table_rounding);
         config.checkpoint.keep = Some(run.checkpoints_kept);
         match run.data {
             Data::Synthetic(log) => config.data.synthetic = Some(log),

@@ -133,6 +133,20 @@ impl Description {
         self
     }
 
+    /// Touching rows of tables, and gradients of them, so many times each. Rows have the bytes of their tables' number formats.
+    fn touching_rows(
+        self,
+        (rows, gradients): (u64, u64),
+        [floats, bytes]: [Quantity; 2],
+        model: &Model,
+    ) -> Self {
+        let rounded = (0..model.features().len()).any(|feature| model.table_format(feature).rounds());
+        match rounded {
+            false => self.touching((rows + gradients) * WORD, floats),
+            true => self.touching(gradients * WORD, floats).touching(rows, bytes),
+        }
+    }
+
     /// With rates measured by the floats that layers read and write for a sample.
     fn measured_by(self, floats: usize) -> Self {
         Self { bytes: Some(Volume::of(WORD * floats as u64, Quantity::Samples)), ..self }
@@ -179,9 +193,11 @@ impl Operation {
             Self::SortIds => {
                 of("sort ids", Class::SortIds, Part::Input).touching(4 * WORD, Quantity::HeldIds)
             }
-            Self::Lookup => Self::lookup_of("lookup"),
+            Self::Lookup => Self::lookup_of("lookup", &deployment.model),
             // The dense vector is copied beside the others.
-            Self::LookupInPlace => Self::lookup_of("lookup in place").touching(dense, Quantity::Samples),
+            Self::LookupInPlace => {
+                Self::lookup_of("lookup in place", &deployment.model).touching(dense, Quantity::Samples)
+            }
             Self::LookupDot(block) => Self::lookup_dot_of(*block, deployment),
             Self::DotUpdate(block) => Self::dot_update_of(*block, deployment),
             Self::PermutePeers => of("peer permute", Class::Permute, Part::VectorExchange)
@@ -223,10 +239,9 @@ impl Operation {
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::ReversePermute => of("reverse permute", Class::Permute, Part::GradientExchange)
                 .touching(2 * WORD, Quantity::OwnedVectors),
-            Self::UpdateTables => Self::update_of("update tables"),
-            Self::UpdateInPlace => {
-                Self::update_of("update tables in place").touching(dense, Quantity::Samples)
-            }
+            Self::UpdateTables => Self::update_of("update tables", &deployment.model),
+            Self::UpdateInPlace => Self::update_of("update tables in place", &deployment.model)
+                .touching(dense, Quantity::Samples),
             Self::FindRows => {
                 of("find rows", Class::SortIds, Part::Input).touching(2 * WORD, Quantity::HeldIds)
             }
@@ -291,20 +306,20 @@ impl Operation {
     }
 
     /// A lookup: every row is read once per id, every pooled vector written once.
-    fn lookup_of(name: &str) -> Description {
+    fn lookup_of(name: &str, model: &Model) -> Description {
         Description::new(name, Class::Lookup, Part::Lookup)
             .by_ids()
             .flops(1, Quantity::LookedUpRows)
-            .touching(WORD, Quantity::LookedUpRows)
+            .touching_rows((1, 0), [Quantity::LookedUpRows, Quantity::LookedUpBytes], model)
             .touching(WORD, Quantity::LookedUpVectors)
     }
 
     /// An update of tables: every gradient is read once per id, every row read and written once.
-    fn update_of(name: &str) -> Description {
+    fn update_of(name: &str, model: &Model) -> Description {
         Description::new(name, Class::UpdateTables, Part::EmbeddingUpdate)
             .by(Quantity::UpdatedIds)
             .flops(2, Quantity::HeldRows)
-            .touching(3 * WORD, Quantity::HeldRows)
+            .touching_rows((2, 1), [Quantity::HeldRows, Quantity::HeldBytes], model)
     }
 
     /// Lookup and dot products: every row is read once per id; the leading vector is read and the products written for every sample.
@@ -314,7 +329,7 @@ impl Operation {
             .by_ids()
             .flops(1, Quantity::LookedUpRows)
             .flops(layers.forward_flops(), Quantity::Samples)
-            .touching(WORD, Quantity::LookedUpRows)
+            .touching_rows((1, 0), [Quantity::LookedUpRows, Quantity::LookedUpBytes], &deployment.model)
             .touching(WORD * (deployment.model.dim() + layers.output_width()) as u64, Quantity::Samples)
     }
 
@@ -327,7 +342,7 @@ impl Operation {
             .by(Quantity::UpdatedIds)
             .flops(2, Quantity::HeldRows)
             .flops(layers.backward_flops(0..layers.count()), Quantity::Samples)
-            .touching(2 * WORD, Quantity::HeldRows)
+            .touching_rows((2, 0), [Quantity::HeldRows, Quantity::HeldBytes], &deployment.model)
             .touching(WORD * floats as u64, Quantity::Samples)
     }
 
@@ -369,9 +384,10 @@ impl Operation {
         for &CopiedTable { feature, reduction } in copies {
             let (rows, width) = deployment.size_of_table(feature);
             of.items = of.items.and(1, Quantity::CopiesTouched(feature));
+            let row = deployment.model.table_format(feature).row_bytes(width as usize) as u64;
             of = of
                 .flops(3 * width, Quantity::CopiesTouched(feature))
-                .touching(3 * WORD * width, Quantity::CopiesTouched(feature));
+                .touching(WORD * width + 2 * row, Quantity::CopiesTouched(feature));
             if reduction == CopyReduction::Dense {
                 of = of.touching(WORD * rows * (width + 1), Quantity::CopyOf(feature));
             }

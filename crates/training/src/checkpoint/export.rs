@@ -3,6 +3,8 @@
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use super::{Checkpoint, CheckpointError, FileEntry};
+use kernels::encode_halves;
+use spec::table_format::TableFormat;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -36,7 +38,7 @@ pub fn export(
     let tensors: Vec<_> = checkpoint
         .tensors()
         .filter(|(name, _)| wanted(name))
-        .map(|(name, shape)| (name, shape.to_vec()))
+        .map(|(name, shape)| (name, shape.to_vec(), checkpoint.format(name)))
         .collect();
     let manifest = checkpoint.manifest();
     let notes = HashMap::from([
@@ -45,7 +47,7 @@ pub fn export(
     ]);
     let mut out = TensorFile::begin(path, out, &tensors, Some(notes))?;
     let mut block = vec![0.0; BLOCK];
-    for (name, shape) in &tensors {
+    for (name, shape, format) in &tensors {
         let Some(Extent { rows, columns }) = Extent::of(shape) else { continue };
         // Many rows at once, or a part of one.
         let (row_step, column_step) = ((BLOCK / columns).max(1), columns.min(BLOCK));
@@ -55,7 +57,11 @@ pub fn export(
                 let columns = column..columns.min(column + column_step);
                 let floats = &mut block[..rows.len() * columns.len()];
                 checkpoint.read_rows(name, rows.clone(), columns, floats)?;
-                out.write(floats)?;
+                match format {
+                    TableFormat::F32 => out.write(bytemuck::cast_slice(floats))?,
+                    // What was read from numbers of 16 bits is rounded to the same numbers.
+                    _ => out.write(bytemuck::cast_slice(&encode_halves(*format, floats)))?,
+                }
             }
         }
     }

@@ -5,9 +5,10 @@ use super::entries::{FileEntry, TensorEntry};
 use super::manifest::{self, Manifest, hex};
 use super::tensor_file;
 use super::tiling::Extent;
-use safetensors::Dtype;
+use super::values;
 use safetensors::tensor::Metadata;
 use sha2::{Digest, Sha256};
+use spec::table_format::TableFormat;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
@@ -35,11 +36,12 @@ struct Tensor {
     pieces: Vec<StoredPiece>,
 }
 
-/// A rectangle and where its floats are.
+/// A rectangle, and where its numbers are in which format.
 #[derive(Debug)]
 struct StoredPiece {
     file: PathBuf,
     at: u64,
+    format: TableFormat,
     rows: Range<usize>,
     columns: Range<usize>,
 }
@@ -66,8 +68,9 @@ impl Checkpoint {
                     format!("no place for tensor {}", record.name),
                 ));
             };
-            let at = find(&file, header, *start, record)?;
-            let piece = StoredPiece { file, at, rows: record.rows.clone(), columns: record.columns.clone() };
+            let (at, format) = find(&file, header, *start, record)?;
+            let (rows, columns) = (record.rows.clone(), record.columns.clone());
+            let piece = StoredPiece { file, at, format, rows, columns };
             let tensor = tensors.entry(record.name.clone());
             let whole = || Tensor { shape: record.shape.clone(), extent, pieces: Vec::new() };
             tensor.or_insert_with(whole).pieces.push(piece);
@@ -88,6 +91,13 @@ impl Checkpoint {
     /// Names and shapes of the tensors, by name.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape.as_slice()))
+    }
+
+    /// Format of a tensor's numbers: that of all its pieces, or else f32.
+    pub fn format(&self, name: &str) -> TableFormat {
+        let mut formats = self.tensors.get(name).into_iter().flat_map(|tensor| &tensor.pieces);
+        let first = formats.next().map_or(TableFormat::F32, |piece| piece.format);
+        if formats.all(|piece| piece.format == first) { first } else { TableFormat::F32 }
     }
 
     /// Checks the checksum of every file. `progress` is called with the number of bytes done and the number in all.
@@ -157,8 +167,8 @@ impl StoredPiece {
         let width = self.columns.len();
         let read = |row: usize, column: usize, floats: &mut [f32]| {
             let element = (row - self.rows.start) * width + (column - self.columns.start);
-            let at = self.at + (element * size_of::<f32>()) as u64;
-            file.read_exact_at(bytemuck::cast_slice_mut(floats), at)
+            let at = self.at + self.format.row_bytes(element) as u64;
+            values::read_floats(self.format, floats, |bytes| file.read_exact_at(bytes, at))
                 .map_err(CheckpointError::io("read", &self.file))
         };
         let place = |row: usize| (row - rows.start) * columns.len() + (wanted.start - columns.start);
@@ -224,17 +234,24 @@ fn open_regular(path: &Path) -> Result<File, CheckpointError> {
     File::open(path).map_err(CheckpointError::io("open", path))
 }
 
-/// Where the floats of `record` begin in a file, whose header must agree with it.
-fn find(path: &Path, header: &Metadata, start: u64, record: &TensorEntry) -> Result<u64, CheckpointError> {
+/// Where the numbers of `record` begin in a file, whose header must agree with it, and their format.
+fn find(
+    path: &Path,
+    header: &Metadata,
+    start: u64,
+    record: &TensorEntry,
+) -> Result<(u64, TableFormat), CheckpointError> {
     let malformed = |problem: String| CheckpointError::malformed(path, problem);
     let TensorEntry { key, rows, columns, .. } = record;
     let info =
         header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
     let expected = rows.len() * columns.len();
     let (from, to) = info.data_offsets;
-    if info.dtype != Dtype::F32 || to - from != expected * size_of::<f32>() {
+    let format = values::format(info.dtype).filter(|format| to - from == format.row_bytes(expected));
+    let Some(format) = format else {
         let (dtype, shape) = (info.dtype, &info.shape);
-        return Err(malformed(format!("tensor {key} is {dtype} {shape:?}, expected {expected} of F32")));
-    }
-    Ok(start + from as u64)
+        let problem = format!("tensor {key} is {dtype} {shape:?}, expected {expected} of F32, F16 or BF16");
+        return Err(malformed(problem));
+    };
+    Ok((start + from as u64, format))
 }

@@ -1,7 +1,7 @@
 //! A rank's state as named tensors, and back.
 //!
 //! ```text
-//! tables.C1.weight              rows × dim
+//! tables.C1.weight              rows × dim, in the number format of the table
 //! optimizer.tables.C1           rows × what the rule keeps of a row (Adam: first moments, then second)
 //! bottom.0.weight               outputs × inputs, and so on for every dense parameter
 //! project.C1.weight             model.dim × dim, where C1 has another dim than the model
@@ -16,6 +16,7 @@
 //! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
 
 use crate::checkpoint::slices::{self, Slices};
+use crate::checkpoint::values::Values;
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
 use kernels::{Buffer, KernelError};
@@ -40,7 +41,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
             shape: vec![feature.rows, run.model.row_width(shard.feature)],
             rows: rows.clone(),
             columns: shard.columns.clone(),
-            data: table.weights.to_vec()?,
+            data: Values::of_table(&table.weights)?,
         });
         let state = table_state(run, shard);
         let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
@@ -57,7 +58,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
                 shape: vec![feature.rows, tensor_width],
                 rows: rows.clone(),
                 columns,
-                data,
+                data: Values::F32(data),
             });
         }
     }
@@ -72,7 +73,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
             buffer.read(range.start, &mut data)?;
             let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
             let (shape, rows) = (parameter.shape.clone(), 0..parameter.shape[0]);
-            Ok::<_, KernelError>(Piece { name, shape, rows, columns, data })
+            Ok::<_, KernelError>(Piece { name, shape, rows, columns, data: Values::F32(data) })
         };
         let bucket = &rank.parameters.buckets[bucket];
         pieces.push(part(parameter.name.clone(), &bucket.weights, weights)?);
@@ -114,13 +115,13 @@ pub(crate) fn restore(
     for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.tables) {
         let name = &run.model.features()[shard.feature].name;
         let weights = [(table_weight(name), shard.columns.clone())];
-        read(checkpoint, &weights, shard, &mut table.weights)?;
+        read(checkpoint, &weights, shard, |at, rows| table.weights.write(at, rows))?;
         if what == Restore::Everything && run.table_optimizer.update.keeps_one_per_row() {
             let (name, width) = (table_state_name(name), run.model.row_width(shard.feature));
             slices::read(checkpoint, &name, width, shard, &mut table.state)?;
         } else if what == Restore::Everything {
             let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
-            read(checkpoint, &state.collect::<Vec<_>>(), shard, &mut table.state)?;
+            read(checkpoint, &state.collect::<Vec<_>>(), shard, |at, rows| table.state.write(at, rows))?;
         }
     }
     for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
@@ -243,12 +244,12 @@ pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
     format!("optimizer.{parameter}.{index}")
 }
 
-/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte.
+/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte; `write` gets the rows from an offset on.
 pub(super) fn read(
     checkpoint: &Checkpoint,
     parts: &[(String, Range<usize>)],
     shard: &Shard,
-    to: &mut Buffer<f32>,
+    mut write: impl FnMut(usize, &[f32]) -> Result<(), KernelError>,
 ) -> Result<(), CheckpointError> {
     let width: usize = parts.iter().map(|(_, columns)| columns.len()).sum();
     if width == 0 {
@@ -269,7 +270,7 @@ pub(super) fn read(
             }
             at += columns.len();
         }
-        to.write((row - shard.rows.start) * width, &data)?;
+        write((row - shard.rows.start) * width, &data)?;
         row = rows.end;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! One safetensors file: an 8-byte length, a header of JSON, then the floats of one tensor after the other.
+//! One safetensors file: an 8-byte length, a header of JSON, then the numbers of one tensor after the other.
 //!
 //! The header is that of the `safetensors` crate, both ways. The data is written here: the crate's `serialize_to_file`
 //! neither syncs nor hashes, and wants all tensors at once, which an export must not need.
@@ -6,17 +6,18 @@
 use super::CheckpointError;
 use super::entries::FileEntry;
 use super::manifest::hex;
-use safetensors::Dtype;
+use super::values::dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
+use spec::table_format::TableFormat;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Floats that are hashed, and then written, while they are in the cache.
-const BLOCK: usize = 1 << 18;
+/// Bytes that are hashed, and then written, while they are in the cache.
+const BLOCK: usize = 1 << 20;
 /// Bytes of the header's length.
 const LENGTH: usize = 8;
 /// The largest header, as the `safetensors` crate has it.
@@ -35,22 +36,22 @@ pub(super) struct TensorFile<W: Write> {
 }
 
 impl<W: Write> TensorFile<W> {
-    /// Begins a file in `out` for tensors of these names and shapes. Their data follows by [`TensorFile::write`], in this
+    /// Begins a file in `out` for tensors of these names, shapes and formats. Their data follows by [`TensorFile::write`], in this
     /// order. Names are not repeated.
     pub fn begin(
         path: &Path,
         out: W,
-        tensors: &[(&str, Vec<usize>)],
+        tensors: &[(&str, Vec<usize>, TableFormat)],
         notes: Option<HashMap<String, String>>,
     ) -> Result<Self, CheckpointError> {
-        if tensors.iter().any(|(name, _)| *name == NOTES) {
+        if tensors.iter().any(|(name, ..)| *name == NOTES) {
             return Err(CheckpointError::malformed(path, format!("no tensor can have the name {NOTES}")));
         }
         let mut end = 0;
-        let infos = tensors.iter().map(|(name, shape)| {
+        let infos = tensors.iter().map(|(name, shape, format)| {
             let start = end;
-            end += shape.iter().product::<usize>() * size_of::<f32>();
-            let info = TensorInfo { dtype: Dtype::F32, shape: shape.clone(), data_offsets: (start, end) };
+            end += format.row_bytes(shape.iter().product());
+            let info = TensorInfo { dtype: dtype(*format), shape: shape.clone(), data_offsets: (start, end) };
             (name.to_string(), info)
         });
         let header = Metadata::new(notes, infos.collect())
@@ -61,7 +62,7 @@ impl<W: Write> TensorFile<W> {
             let problem = format!("{} tensors are too many for one file", tensors.len());
             return Err(CheckpointError::malformed(path, problem));
         }
-        let out = BufWriter::with_capacity(BLOCK * size_of::<f32>(), out);
+        let out = BufWriter::with_capacity(BLOCK, out);
         let mut this = Self { path: path.to_owned(), out, hash: Sha256::new(), bytes: 0 };
         this.put(&(length as u64).to_le_bytes())?;
         this.put(&header)?;
@@ -69,9 +70,9 @@ impl<W: Write> TensorFile<W> {
         Ok(this)
     }
 
-    /// Appends floats.
-    pub fn write(&mut self, floats: &[f32]) -> Result<(), CheckpointError> {
-        floats.chunks(BLOCK).try_for_each(|block| self.put(bytemuck::cast_slice(block)))
+    /// Appends numbers, as the file has them.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        bytes.chunks(BLOCK).try_for_each(|block| self.put(block))
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {

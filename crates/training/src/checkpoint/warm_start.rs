@@ -4,7 +4,7 @@
 use crate::checkpoint::state::{places, read, table_weight};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
-use kernels::Buffer;
+use kernels::RowStore;
 use spec::placement::Shard;
 use spec::run::Run;
 use std::collections::BTreeSet;
@@ -46,7 +46,8 @@ pub(crate) fn warm_start(
         match taken.tables.get(shard.feature) {
             None | Some(TakenRows::None) => {}
             Some(TakenRows::All) => {
-                read(checkpoint, &[(name, shard.columns.clone())], shard, &mut table.weights)?;
+                let columns = [(name, shard.columns.clone())];
+                read(checkpoint, &columns, shard, |at, rows| table.weights.write(at, rows))?;
             }
             Some(TakenRows::Some(rows)) => copy_rows(checkpoint, &name, rows, shard, &mut table.weights)?,
         }
@@ -68,7 +69,7 @@ fn copy_rows(
     name: &str,
     rows: &[(u32, u32)],
     shard: &Shard,
-    to: &mut Buffer<f32>,
+    to: &mut RowStore,
 ) -> Result<(), CheckpointError> {
     let width = shard.columns.len();
     let here = |(from, to): &(u32, u32)| (*from as usize, *to as usize);

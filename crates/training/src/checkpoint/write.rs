@@ -5,13 +5,14 @@ use super::entries::{FileEntry, TensorEntry};
 use super::manifest::file_name;
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
+use super::values::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// A rectangle of a tensor, and its floats.
+/// A rectangle of a tensor, and its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// The tensor's name.
@@ -22,8 +23,8 @@ pub struct Piece {
     pub rows: Range<usize>,
     /// Columns of the piece: of the product of the other dimensions; `0..1` for a vector.
     pub columns: Range<usize>,
-    /// The floats, row by row.
-    pub data: Vec<f32>,
+    /// The numbers, row by row.
+    pub data: Values,
 }
 
 /// Entries of the file that one rank wrote. Ranks send them to the rank that commits the checkpoint.
@@ -38,10 +39,10 @@ pub struct RankFile {
 
 impl Piece {
     /// Piece that is a whole tensor.
-    pub fn whole(name: impl Into<String>, shape: Vec<usize>, data: Vec<f32>) -> Self {
+    pub fn whole(name: impl Into<String>, shape: Vec<usize>, data: impl Into<Values>) -> Self {
         // A shape that cannot be leaves an empty piece, which is refused when it is written.
         let Extent { rows, columns } = Extent::of(&shape).unwrap_or(Extent { rows: 0, columns: 0 });
-        Self { name: name.into(), rows: 0..rows, columns: 0..columns, shape, data }
+        Self { name: name.into(), rows: 0..rows, columns: 0..columns, shape, data: data.into() }
     }
 
     /// Name and shape of the piece in its file: the tensor's own if the piece is the whole tensor.
@@ -76,18 +77,19 @@ pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Ran
         })?;
         let elements = piece.rows.len() * piece.columns.len();
         if piece.data.len() != elements {
-            return Err(refuse(piece, format!("{} floats, expected {elements}", piece.data.len())));
+            return Err(refuse(piece, format!("{} numbers, expected {elements}", piece.data.len())));
         }
         let (key, shape) = piece.key_and_shape(&extent);
         if keyed.insert(key, (shape, piece)).is_some() {
             return Err(refuse(piece, "the same piece twice".into()));
         }
     }
-    let header: Vec<_> = keyed.iter().map(|(key, (shape, _))| (key.as_str(), shape.clone())).collect();
+    let header = keyed.iter().map(|(key, (shape, piece))| (key.as_str(), shape.clone(), piece.data.format()));
+    let header: Vec<_> = header.collect();
     let file = File::create_new(&path).map_err(CheckpointError::io("create", &path))?;
     let mut out = TensorFile::begin(&path, file, &header, None)?;
     for (_, piece) in keyed.values() {
-        out.write(&piece.data)?;
+        out.write(piece.data.bytes())?;
     }
     let (file, written) = out.finish()?;
     written.sync_all().map_err(CheckpointError::io("sync", &path))?;

@@ -2,13 +2,25 @@
 
 use super::Input;
 use crate::Error;
-use kernels::{Buffer, Device, DrawTable, KernelError, Table, Update, UpdateTables};
+use kernels::{Buffer, Device, DrawTable, KernelError, RandomRounding, Table, Update, UpdateTables};
 use spec::Pooling;
+use spec::codec::Rounding;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
 use spec::random::RandomSequence;
 use std::ops::Range;
+
+/// What the tables of all ranks have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSettings<'a> {
+    /// Update rule, which says how much state a row has.
+    pub rule: &'a UpdateRule,
+    /// Rounding of formats other than f32.
+    pub rounding: Rounding,
+    /// Seed of the initial weights, and of the rounding.
+    pub seed: u64,
+}
 
 /// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`].
 pub fn allocate(
@@ -16,10 +28,10 @@ pub fn allocate(
     model: &Model,
     placement: &Placement,
     rank: usize,
-    rule: &UpdateRule,
-    seed: u64,
+    settings: TableSettings,
 ) -> Result<Vec<Table>, Error> {
     let held = placement.held_by(rank);
+    let TableSettings { rule, rounding, seed } = settings;
     let mut tables = Vec::with_capacity(held.len());
     for shard in held {
         let pooling = match placement.mean_by_weight(model, shard.feature) {
@@ -27,7 +39,9 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let (rows, columns) = (shard.rows.len(), shard.columns.len());
-        let mut table = Table::zeroed(device, rows, columns, pooling, rule).map_err(|error| match error {
+        let format = model.table_format(shard.feature);
+        let table = Table::in_format(device, format, [rows, columns], pooling, rule);
+        let mut table = table.map_err(|error| match error {
             KernelError::OutOfMemory { .. } => {
                 let feature = model.features()[shard.feature].name.clone();
                 Error::TableMemory { feature, rows, columns, error: Box::new(error) }
@@ -35,6 +49,14 @@ pub fn allocate(
             error => error.into(),
         })?;
         initialise(device, &mut table, shard, model, seed)?;
+        if format.rounds() && rounding == Rounding::Stochastic {
+            let name = &model.features()[shard.feature].name;
+            table.weights.round_at_random(RandomRounding {
+                sequence: RandomSequence::new(seed, &format!("rounding.{name}")),
+                first_row: shard.rows.start,
+                first_column: shard.columns.start,
+            });
+        }
         tables.push(table);
     }
     Ok(tables)
@@ -87,6 +109,9 @@ pub fn columns<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Vec<usize> {
     starts.collect()
 }
 
+/// Floats that are drawn at a time for tables of other formats.
+const DRAWN: usize = 1 << 18;
+
 /// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
 fn initialise(
     device: &Device,
@@ -96,12 +121,32 @@ fn initialise(
     seed: u64,
 ) -> Result<(), KernelError> {
     let feature = &model.features()[shard.feature];
-    device.draw_table(DrawTable {
-        sequence: RandomSequence::new(seed, &format!("table.{}", feature.name)),
-        bound: 1.0 / (feature.rows as f32).sqrt(),
-        dim: model.row_width(shard.feature),
-        rows: shard.rows.clone(),
-        columns: shard.columns.clone(),
-        weights: &mut table.weights,
-    })
+    let draw = |rows: Range<usize>, weights: &mut Buffer<f32>| {
+        device.draw_table(DrawTable {
+            sequence: RandomSequence::new(seed, &format!("table.{}", feature.name)),
+            bound: 1.0 / (feature.rows as f32).sqrt(),
+            dim: model.row_width(shard.feature),
+            rows,
+            columns: shard.columns.clone(),
+            weights,
+        })
+    };
+    if let Some(floats) = table.weights.floats_mut() {
+        return draw(shard.rows.clone(), floats);
+    }
+    // Rounded to nearest, some rows at a time.
+    let width = shard.columns.len();
+    let block = DRAWN.div_ceil(width.max(1));
+    let mut drawn = Buffer::new(device);
+    for first in shard.rows.clone().step_by(block) {
+        let rows = first..(first + block).min(shard.rows.end);
+        drawn.resize(rows.len() * width)?;
+        draw(rows, &mut drawn)?;
+        if !drawn.has_contents() {
+            // A device that computes nothing.
+            return Ok(());
+        }
+        table.weights.write((first - shard.rows.start) * width, &drawn.to_vec()?)?;
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::step::gather::gathered;
 use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
-use kernels::{Buffer, KernelError};
+use kernels::{Buffer, KernelError, RowStore};
 use sha2::{Digest, Sha256};
 use spec::model::{BlockName, Parameter};
 use spec::placement::{CopyUpdate, Shard};
@@ -175,18 +175,26 @@ fn dense(rank: &RankState, index: usize) -> Result<[u8; LEN], KernelError> {
     hash_range(&rank.parameters.buckets[bucket].weights, at..at + rank.parameters.list()[index].len)
 }
 
-/// Hashes a tensor's floats, little-endian, a block at a time.
-fn hash(weights: &Buffer<f32>) -> Result<[u8; LEN], KernelError> {
-    hash_range(weights, 0..weights.len())
+/// Hashes a table's weights as floats, whatever their format.
+fn hash(weights: &RowStore) -> Result<[u8; LEN], KernelError> {
+    hash_blocks(0..weights.len(), |at, block| weights.read(at, block))
 }
 
-fn hash_range(weights: &Buffer<f32>, Range { start, end }: Range<usize>) -> Result<[u8; LEN], KernelError> {
+fn hash_range(weights: &Buffer<f32>, range: Range<usize>) -> Result<[u8; LEN], KernelError> {
+    hash_blocks(range, |at, block| weights.read(at, block))
+}
+
+/// Hashes floats, little-endian, a block at a time.
+fn hash_blocks(
+    Range { start, end }: Range<usize>,
+    read: impl Fn(usize, &mut [f32]) -> Result<(), KernelError>,
+) -> Result<[u8; LEN], KernelError> {
     let mut hasher = Sha256::new();
     let mut block = vec![0.0f32; HASHED.min(end - start)];
     let mut at = start;
     while at < end {
         let len = HASHED.min(end - at);
-        weights.read(at, &mut block[..len])?;
+        read(at, &mut block[..len])?;
         hasher.update(bytes(&block[..len]));
         at += len;
     }

@@ -285,7 +285,7 @@ impl<'a> Supervisor<'a> {
         let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
         let pieces = state::snapshot(self.run, index, rank)?;
         let copy_s = began.elapsed().as_secs_f64();
-        let bytes = pieces.iter().map(|piece| 4 * piece.data.len() as u64).sum();
+        let bytes = pieces.iter().map(|piece| piece.data.bytes().len() as u64).sum();
         let writing = writing(&saving.root, step);
         let thread = std::thread::spawn(move || write_pieces(&writing, index, &pieces));
         let work = Work::Writing(thread);

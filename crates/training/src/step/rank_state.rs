@@ -103,7 +103,10 @@ impl RankState {
         let list = run.model.dense_parameter_list();
         let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
         let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
-        let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
+        let (model, placement) = (&run.model, &run.placement);
+        let rule_of_tables = &run.table_optimizer.update;
+        let settings =
+            dataflow::TableSettings { rule: rule_of_tables, rounding: run.table_rounding, seed: run.seed };
         let copies = Copies::new(&device, schedule, rank)?;
         let fused = |phase: &Phase| matches!(phase.operation(), Some(Operation::LookupDot(_)));
         let fuses_pairs = schedule.phases().iter().any(fused);
@@ -115,7 +118,7 @@ impl RankState {
         Ok(Self {
             network,
             fuses_pairs,
-            tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
+            tables: dataflow::allocate(&device, model, placement, rank, settings)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
                     Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, (rank, copies)))
@@ -360,7 +363,9 @@ impl RankState {
         let (rows, world) = (input.rows() * self.model.outputs(), input.world_rows());
         let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        device.bce(Bce {
+        self.probabilities.resize(rows)?;
+        self.trained = true;
+        Ok(device.bce(Bce {
             rows,
             logits,
             labels: &input.labels,
@@ -369,10 +374,8 @@ impl RankState {
             scale: 1.0 / world as f32,
             dlogits: gradient,
             loss: &mut self.loss_sum,
-        })?;
-        self.trained = true;
-        self.probabilities.resize(rows)?;
-        Ok(device.sigmoid(rows, logits, &mut self.probabilities)?)
+            probabilities: Some(&mut self.probabilities),
+        })?)
     }
 
     fn predict(&mut self, device: &Device, batch: u64) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use training::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, Piece, RankFile, TopologyEntry, write_pieces,
+    Checkpoint, CheckpointError, Folder, Manifest, Piece, RankFile, TopologyEntry, Values, write_pieces,
 };
 
 /// The value that stands everywhere at (row, column) of a tensor.
@@ -21,7 +21,7 @@ fn value(row: usize, column: usize) -> f32 {
 /// A rectangle of a tensor of `value`s.
 fn piece(name: &str, shape: &[usize], rows: Range<usize>, columns: Range<usize>) -> Piece {
     let data = rows.clone().flat_map(|row| columns.clone().map(move |column| value(row, column)));
-    Piece { name: name.into(), shape: shape.into(), data: data.collect(), rows, columns }
+    Piece { name: name.into(), shape: shape.into(), data: Values::F32(data.collect()), rows, columns }
 }
 
 fn manifest(step: u64, written: Vec<RankFile>) -> Manifest {

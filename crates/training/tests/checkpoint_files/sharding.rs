@@ -3,10 +3,11 @@
 use super::{manifest, opened_and_verified, piece, save, small, value};
 use proptest::prelude::*;
 use safetensors::SafeTensors;
+use spec::table_format::TableFormat;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
-use training::checkpoint::{Checkpoint, Contents, Folder, Piece, RankFile, export, write_pieces};
+use training::checkpoint::{Checkpoint, Contents, Folder, Piece, RankFile, Values, export, write_pieces};
 
 /// Every rectangle of a tensor of `value`s, cut at `rows` and `columns`.
 fn assert_reads(checkpoint: &Checkpoint, name: &str, rows: &[Range<usize>], columns: &[Range<usize>]) {
@@ -15,7 +16,7 @@ fn assert_reads(checkpoint: &Checkpoint, name: &str, rows: &[Range<usize>], colu
             let mut out = vec![f32::NAN; rows.len() * columns.len()];
             checkpoint.read_rows(name, rows.clone(), columns.clone(), &mut out).unwrap();
             assert_eq!(
-                out,
+                Values::F32(out),
                 piece(name, &[], rows.clone(), columns.clone()).data,
                 "{name} {rows:?} {columns:?}"
             );
@@ -82,7 +83,7 @@ fn tensors_larger_than_a_block() {
     for (name, shape) in [("tall", tall), ("wide", wide)] {
         let tensor = exported.tensor(name).unwrap();
         assert_eq!(tensor.shape(), shape);
-        assert!(tensor.data() == floats(&piece(name, &shape, 0..shape[0], 0..shape[1]).data), "{name}");
+        assert!(tensor.data() == piece(name, &shape, 0..shape[0], 0..shape[1]).data.bytes(), "{name}");
     }
 }
 
@@ -162,7 +163,7 @@ fn files_are_those_that_python_writes() {
     for Piece { name, rows, columns, data, .. } in [table, bias] {
         let mut out = vec![0.0; data.len()];
         checkpoint.read_rows(&name, rows, columns, &mut out).unwrap();
-        assert_eq!(out, data);
+        assert_eq!(Values::F32(out), data);
     }
 }
 
@@ -178,4 +179,47 @@ fn records_travel_as_bytes() {
     assert_eq!(serde_json::from_slice::<RankFile>(&bytes).unwrap(), written);
     // A second writer of the same file is a mistake.
     assert!(write_pieces(&writing, 3, &[]).unwrap_err().to_string().contains("rank-0003.safetensors"));
+}
+
+/// Numbers of 16 bits are written as they are, read as floats, and exported as they are; pieces of one tensor may differ.
+#[test]
+fn numbers_of_16_bits() {
+    let half = |name: &str, rows: Range<usize>, format: TableFormat, bits: &[u16]| {
+        let data = Values::Half(format, bits.to_vec());
+        Piece { name: name.into(), shape: vec![4, 2], rows, columns: 0..2, data }
+    };
+    let (one, two, third, large) = (0x3c00, 0xc000, 0x3555, 0x7bff);
+    let pieces = [
+        half("tables.C1.weight", 0..2, TableFormat::F16, &[one, two, third, large]),
+        half("tables.C1.weight", 2..4, TableFormat::F16, &[0, 1, 0x8000, 0x0400]),
+        half("tables.C2.weight", 0..2, TableFormat::Bf16, &[0x3f80, 0xc000, 0x3eab, 0x7f7f]),
+        piece("tables.C2.weight", &[4, 2], 2..4, 0..2),
+    ];
+    let root = tempfile::tempdir().unwrap();
+    let path = save(&Folder::open(root.path()).unwrap(), 1, &[pieces.to_vec()]).unwrap();
+    let checkpoint = opened_and_verified(&path).unwrap();
+    let read = |name: &str, rows: Range<usize>, columns: Range<usize>| {
+        let mut out = vec![f32::NAN; rows.len() * columns.len()];
+        checkpoint.read_rows(name, rows, columns, &mut out).unwrap();
+        out
+    };
+    let smallest = 2f32.powi(-24);
+    let all = [1.0, -2.0, 0.33325195, 65504.0, 0.0, smallest, -0.0, 2f32.powi(-14)];
+    assert_eq!(read("tables.C1.weight", 0..4, 0..2), all);
+    assert_eq!(read("tables.C1.weight", 1..3, 1..2), [65504.0, smallest]);
+    assert_eq!(
+        read("tables.C2.weight", 1..3, 0..2),
+        [0.33398438, f32::from_bits(0x7f7f_0000), value(2, 0), value(2, 1)]
+    );
+    assert_eq!(checkpoint.format("tables.C1.weight"), TableFormat::F16);
+    assert_eq!(checkpoint.format("tables.C2.weight"), TableFormat::F32);
+    let mut file = Vec::new();
+    export(&checkpoint, Path::new("model.safetensors"), &mut file, Contents::Parameters).unwrap();
+    let exported = SafeTensors::deserialize(&file).unwrap();
+    let table = exported.tensor("tables.C1.weight").unwrap();
+    assert_eq!((table.dtype(), table.shape()), (safetensors::Dtype::F16, &[4, 2][..]));
+    let bits: Vec<u16> =
+        table.data().chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
+    assert_eq!(bits, [one, two, third, large, 0, 1, 0x8000, 0x0400]);
+    assert_eq!(exported.tensor("tables.C2.weight").unwrap().dtype(), safetensors::Dtype::F32);
 }

@@ -31,6 +31,7 @@ pub fn feature(name: &str, rows: usize) -> Feature {
         hotness: Hotness::One,
         weighted: false,
         dim: None,
+        format: None,
     }
 }
 

@@ -184,7 +184,14 @@ impl Measured {
         let mut gradient = filled(device, matrix + layer.outputs)?;
         let mut packed = PackedLinear::new(device);
         let backward = layer.input_gradient;
-        device.pack_linear(PackLinear { shape, parameters: &w, at, backward, packed: &mut packed })?;
+        device.pack_linear(PackLinear {
+            shape,
+            parameters: &w,
+            at,
+            backward,
+            masked: false,
+            packed: &mut packed,
+        })?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(device, rounds, || {
                 Ok(device.linear_forward(LinearForward {

@@ -12,17 +12,21 @@ use std::time::Instant;
 pub(super) fn measure(bench: &mut Bench, mut bare: Memory, rounds: usize) -> Result<Seconds> {
     let tables = bench.tables.len();
     let (mut index, mut sorted) = (BagIndex::new(&bench.device), SortedIds::new(&bench.device));
-    let mut times = [const { Vec::<f64>::new() }; 7];
+    let mut times = [const { Vec::<f64>::new() }; 9];
     for round in 0..=rounds.max(1) {
         // New ids every round: none of their rows is in a cache.
         let drawn = bench.draw(round);
         bench.ids.write(0, &drawn)?;
         let distinct = bench.distinct(&drawn).len() as f64;
-        let (gather, change) = (bare.gather(4 * bench.dim), bare.update(4 * bench.dim));
+        let row_bytes = bench.format.row_bytes(bench.dim);
+        let (gather, change) = (bare.gather(row_bytes), bare.update(row_bytes));
         bench.index(&mut index)?;
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-        std::hint::black_box(bench.device.sum(&bench.tables[round % tables].weights)?);
+        let streamed = if bench.format.rounds() { &bench.beside } else { &bench.tables };
+        if let Some(floats) = streamed[round % tables].weights.floats() {
+            std::hint::black_box(bench.device.sum(floats)?);
+        }
         let streaming = lap();
         bench.look_up(0..tables, &index)?;
         let lookup = lap();
@@ -30,14 +34,24 @@ pub(super) fn measure(bench: &mut Bench, mut bare: Memory, rounds: usize) -> Res
         let sort = lap();
         bench.update(0..tables, &index, &sorted)?;
         let update = lap();
+        let (mut lookup_f32, mut update_f32) = (lookup, update);
+        if bench.format.rounds() {
+            bench.swap();
+            lap();
+            bench.look_up(0..tables, &index)?;
+            lookup_f32 = lap();
+            bench.update(0..tables, &index, &sorted)?;
+            update_f32 = lap();
+            bench.swap();
+        }
         if round > 0 {
-            let now = [streaming, lookup, sort, update, gather, change, distinct];
+            let now = [streaming, lookup, sort, update, gather, change, distinct, lookup_f32, update_f32];
             times.iter_mut().zip(now).for_each(|(times, time)| times.push(time));
         }
     }
-    let [streaming, lookup, sort, update, gather, change, distinct] =
+    let [streaming, lookup, sort, update, gather, change, distinct, lookup_f32, update_f32] =
         times.each_mut().map(|times| median(times));
-    Ok(Seconds { streaming, lookup, sort, update, gather, change, distinct })
+    Ok(Seconds { streaming, lookup, sort, update, gather, change, distinct, lookup_f32, update_f32 })
 }
 
 /// Medians of all rounds: seconds of operations, bytes a second of bare loops.
@@ -54,6 +68,9 @@ pub(super) struct Seconds {
     change: f64,
     /// Number of different rows that the ids name.
     distinct: f64,
+    /// Seconds of the same with tables of f32.
+    lookup_f32: f64,
+    update_f32: f64,
 }
 
 /// Memory throughput of each operation, in gigabytes a second.
@@ -69,14 +86,15 @@ pub(super) struct Speeds {
 impl Speeds {
     /// Counts the bytes that must move, once: ids and rows in, vectors out; ids, gradients and different rows in, rows out.
     pub(super) fn new(bench: &Bench, seconds: &Seconds) -> Self {
-        let row = 4.0 * bench.dim as f64;
+        // Vectors and gradients are f32, whatever the format of the rows.
+        let (row, vector) = (bench.format.row_bytes(bench.dim) as f64, 4.0 * bench.dim as f64);
         let state = 4.0 * bench.rule.state_per_row(bench.dim) as f64;
         let bags = (bench.tables.len() * bench.batch) as f64;
         let values = bench.ids.len() as f64;
-        let lookup_bytes = values * (4.0 + row) + bags * row;
-        let update_bytes = values * (4.0 + row) + seconds.distinct * 2.0 * (row + state);
+        let lookup_bytes = values * (4.0 + row) + bags * vector;
+        let update_bytes = values * (4.0 + vector) + seconds.distinct * 2.0 * (row + state);
         Self {
-            streaming: row * bench.rows as f64 / seconds.streaming / 1e9,
+            streaming: vector * bench.rows as f64 / seconds.streaming / 1e9,
             lookup: lookup_bytes / seconds.lookup / 1e9,
             sort_and_update: update_bytes / (seconds.sort + seconds.update) / 1e9,
             update: update_bytes / seconds.update / 1e9,
@@ -87,7 +105,7 @@ impl Speeds {
 
     pub(super) fn to_json(&self, bench: &Bench, seconds: &Seconds) -> Value {
         let Bench { dim, rows, batch, hotness, zipf, .. } = bench;
-        json!({
+        let mut record = json!({
             "dim": dim, "tables": bench.tables.len(), "rows": rows, "batch": batch, "hotness": hotness,
             "optimizer": bench.rule.name(), "zipf": zipf,
             "pooling": bench.tables[0].pooling, "weighted": bench.weights.is_some(),
@@ -101,15 +119,30 @@ impl Speeds {
             "update_of_read_modify_write": self.sort_and_update / self.change,
             "update_without_sort_of_read_modify_write": self.update / self.change,
             "lookup_ms": 1e3 * seconds.lookup, "sort_ms": 1e3 * seconds.sort, "update_ms": 1e3 * seconds.update,
-        })
+            "format": bench.format,
+        });
+        if bench.format.rounds() {
+            record["lookup_times_f32"] = json!(seconds.lookup_f32 / seconds.lookup);
+            record["update_times_f32"] = json!(seconds.update_f32 / seconds.update);
+        }
+        record
     }
 
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(&self, bench: &Bench, seconds: &Seconds) -> String {
         let line = |name: &str, gbs: f64, bare: f64| {
             let percent = |of: f64| format!("{:.0} %", 100.0 * gbs / of);
             vec![name.to_string(), format!("{gbs:.2}"), percent(self.streaming), percent(bare)]
         };
-        columns(&[
+        let beside = match bench.format.rounds() {
+            true => format!(
+                "{} beside f32: rows are looked up {:.2} times as fast, and updated {:.2} times\n",
+                bench.format,
+                seconds.lookup_f32 / seconds.lookup,
+                seconds.update_f32 / seconds.update
+            ),
+            false => String::new(),
+        };
+        let table = columns(&[
             ["", "GB/s", "of streaming", "of bare rows"].map(String::from).to_vec(),
             line("streaming read", self.streaming, self.gather),
             line("random rows read", self.gather, self.gather),
@@ -117,6 +150,7 @@ impl Speeds {
             line("random rows changed", self.change, self.change),
             line("sort + update", self.sort_and_update, self.change),
             line("update alone", self.update, self.change),
-        ])
+        ]);
+        table + &beside
     }
 }

@@ -3,11 +3,13 @@
 use super::{Args, Rule};
 use anyhow::Result;
 use kernels::{
-    BagIndex, Buffer, Device, DrawTable, IndexBags, Lookup, Segment, SortedIds, Table, Update, UpdateTables,
+    BagIndex, Buffer, Device, DrawTable, IndexBags, Lookup, RandomRounding, Segment, SortedIds, Table,
+    Update, UpdateTables,
 };
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::random::RandomSequence;
+use spec::table_format::TableFormat;
 use std::ops::Range;
 
 /// Tables, a batch and room for its results.
@@ -19,6 +21,10 @@ pub(super) struct Bench {
     pub(super) batch: usize,
     pub(super) hotness: usize,
     pub(super) tables: Vec<Table>,
+    /// Number format of the tables.
+    pub(super) format: TableFormat,
+    /// Tables of f32 beside those of another format; none beside tables of f32.
+    pub(super) beside: Vec<Table>,
     /// First column of each table in the vectors of a sample.
     pub(super) columns: Vec<usize>,
     /// Ids of all bags, drawn anew every round.
@@ -54,7 +60,12 @@ impl Bench {
         Ok(Self {
             zipf: args.zipf,
             weights: args.weighted.then(weights).transpose()?,
-            tables: written_tables(&device, tables, (rows, dim), pooling, &rule)?,
+            tables: written_tables(&device, (tables, args.format), (rows, dim), pooling, &rule)?,
+            format: args.format,
+            beside: match args.format.rounds() {
+                true => written_tables(&device, (tables, TableFormat::F32), (rows, dim), pooling, &rule)?,
+                false => Vec::new(),
+            },
             columns: (0..tables).map(|table| table * dim).collect(),
             ids: Buffer::zeroed(&device, ids)?,
             lengths: vec![hotness as u32; batch],
@@ -122,6 +133,11 @@ impl Bench {
         })?)
     }
 
+    /// Lets the tables of f32 change places with those of another format.
+    pub(super) fn swap(&mut self) {
+        std::mem::swap(&mut self.tables, &mut self.beside);
+    }
+
     /// Groups the ids of all tables by row.
     pub(super) fn sort(&self, index: &BagIndex, sorted: &mut SortedIds) -> Result<()> {
         Ok(self.device.sort_ids(&self.tables, index, &self.ids, sorted)?)
@@ -159,7 +175,7 @@ fn zipf_row(number: f64, rows: usize, exponent: f64) -> u32 {
 /// Tables of `(rows, columns)` whose pages are all in memory.
 fn written_tables(
     device: &Device,
-    tables: usize,
+    (tables, format): (usize, TableFormat),
     (rows, dim): (usize, usize),
     pooling: Pooling,
     rule: &UpdateRule,
@@ -167,13 +183,16 @@ fn written_tables(
     let ones = vec![1.0f32; 1 << 20];
     let mut held = Vec::with_capacity(tables);
     for t in 0..tables {
-        let mut table = Table::zeroed(device, rows, dim, pooling, rule)?;
-        if device.is_queued() {
-            let sequence = RandomSequence::new(t as u64, "bench.tables");
-            let (rows, columns, weights) = (0..rows, 0..dim, &mut table.weights);
+        let mut table = Table::in_format(device, format, [rows, dim], pooling, rule)?;
+        let sequence = RandomSequence::new(t as u64, "bench.tables");
+        if let Some(weights) = table.weights.floats_mut().filter(|_| device.is_queued()) {
+            let (rows, columns) = (0..rows, 0..dim);
             device.draw_table(DrawTable { sequence, bound: 1.0, dim, rows, columns, weights })?;
             held.push(table);
             continue;
+        }
+        if format.rounds() {
+            table.weights.round_at_random(RandomRounding { sequence, first_row: 0, first_column: 0 });
         }
         // Written, so that every page is really there.
         for at in (0..rows * dim).step_by(ones.len()) {

@@ -99,7 +99,9 @@ pub fn row_bytes(run: &Run) -> usize {
     let lookup = schedule.phases().iter().position(|phase| phase.work == Work::Compute(Operation::Lookup));
     // A float of a row is one addition.
     let floats = lookup.map(|lookup| Amount::of(&schedule, PhaseId(lookup), &sizes, 0));
-    4 * floats.map_or(1, |of| (of.flops / of.items.max(1.0)).round().max(1.0) as usize)
+    let floats = floats.map_or(1.0, |of| (of.flops / of.items.max(1.0)).round().max(1.0));
+    let weight_bytes = run.model.table_bytes() as f64 / run.model.table_parameters().max(1) as f64;
+    (floats * weight_bytes).round() as usize
 }
 
 /// Share of the weights of an operation's layers that belong to layers at least [`WIDE`] wide on both sides.

@@ -88,14 +88,17 @@ extern "C" __global__ void sum_parts(unsigned count, const double *parts, double
     if (threadIdx.x == 0) *sum = value;
 }
 
-// Gradients of binary cross-entropy on logits, and the losses summed by block. `weights` may be null. Blocks of 256.
+// Gradients of binary cross-entropy on logits, probabilities, and the losses summed by block. `weights` and `probabilities` may be
+// null. Blocks of 256.
 extern "C" __global__ void bce(u64 rows, const float *logits, const float *labels, const float *weights, float smoothing,
-                               float factor, float *dlogits, double *parts) {
+                               float factor, float *dlogits, float *probabilities, double *parts) {
     double sum = 0.0;
     for (u64 i = (u64)blockIdx.x * 256 + threadIdx.x; i < rows; i += (u64)gridDim.x * 256) {
         double x = logits[i], w = weights ? weights[i] : 1.0f;
         double y = __fadd_rn(__fmul_rn(labels[i], __fsub_rn(1.0f, smoothing)), __fmul_rn(0.5f, smoothing));
-        dlogits[i] = (float)__dmul_rn(__dmul_rn(__dsub_rn(sigma(x), y), (double)factor), w);
+        double p = sigma(x);
+        dlogits[i] = (float)__dmul_rn(__dmul_rn(__dsub_rn(p, y), (double)factor), w);
+        if (probabilities) probabilities[i] = (float)p;
         double loss = __dadd_rn(__dsub_rn(fmax(x, 0.0), __dmul_rn(x, y)), log1p(exp(-fabs(x))));
         sum = __dadd_rn(sum, __dmul_rn(w, loss));
     }

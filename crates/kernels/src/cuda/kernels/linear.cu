@@ -339,6 +339,29 @@ extern "C" __global__ void packed_bf16(const Pack *list) {
     }
 }
 
+// Matrices of linear maps turned: for each input a row of `stride` floats, one for each output and zeros behind them. Blocks of 256 take
+// squares of 32 x 32; matrix y of the list.
+extern "C" __global__ void turned_f32(const Pack *list) {
+    __shared__ float square[32][33];
+    const Pack of = list[blockIdx.y];
+    u32 lane = threadIdx.x % 32, line = threadIdx.x / 32;
+    u32 across = (of.stride + 31) / 32, squares = across * ((of.inputs + 31) / 32);
+    float *to = (float *)of.to;
+    for (u32 i = blockIdx.x; i < squares; i += gridDim.x) {
+        u32 first_output = i % across * 32, first_input = i / across * 32;
+        for (u32 r = line; r < 32; r += 8) {
+            u32 output = first_output + r, input = first_input + lane;
+            square[r][lane] = output < of.outputs && input < of.inputs ? of.w[(u64)output * of.inputs + input] : 0.0f;
+        }
+        __syncthreads();
+        for (u32 r = line; r < 32; r += 8) {
+            u32 output = first_output + lane, input = first_input + r;
+            if (output < of.stride && input < of.inputs) to[(u64)input * of.stride + output] = square[lane][r];
+        }
+        __syncthreads();
+    }
+}
+
 // Rows of `padded` floats without what is behind `width`.
 extern "C" __global__ void unpadded(u64 rows, u32 width, u32 padded, const float *from, float *to) {
     u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x, threads = (u64)gridDim.x * blockDim.x;

@@ -23,6 +23,8 @@ pub struct Linear {
     input_gradient: bool,
     bucket: usize,
     at: LinearAt,
+    /// Whether the map's input is the output of a ReLU, which masks its gradient.
+    behind_relu: bool,
     packed: PackedLinear,
     /// Version of the weights that are packed, and the precision of products that they are packed for.
     packed_of: Option<(u64, Precision)>,
@@ -49,6 +51,7 @@ impl Linear {
             input_gradient: layer.input_gradient,
             bucket,
             at,
+            behind_relu: false,
             packed: PackedLinear::new(parameters.space()),
             packed_of: None,
         })
@@ -74,8 +77,8 @@ impl Linear {
             return None;
         }
         self.packed_of = current;
-        let (shape, at, backward) = (self.shape(0), self.at, self.input_gradient);
-        Some(PackLinear { shape, parameters: weights, at, backward, packed: &mut self.packed })
+        let (shape, at, backward, masked) = (self.shape(0), self.at, self.input_gradient, self.behind_relu);
+        Some(PackLinear { shape, parameters: weights, at, backward, masked, packed: &mut self.packed })
     }
 
     /// The matrix as it was packed, if that is the one of `weights`.
@@ -171,7 +174,10 @@ impl Mlp {
     /// The MLP of these layers.
     pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> std::result::Result<Self, Error> {
         let named = layers.iter().map(|layer| Linear::named(layer, parameters));
-        let layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
+        let mut layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
+        for i in 1..layers.len() {
+            layers[i].behind_relu = layers[i - 1].activation == Activation::Relu;
+        }
         let buffers = || layers.iter().map(|_| parameters.buffer()).collect();
         let (outputs, output_gradients) = (buffers(), buffers());
         Ok(Self {

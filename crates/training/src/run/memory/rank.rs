@@ -2,7 +2,10 @@
 
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
-use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, packed_bytes, resident};
+use kernels::{
+    ColumnCopy, LinearShape, Segment, linear_scratch, packed_bytes, packed_bytes_on_card, resident,
+};
+use spec::device::DeviceChoice;
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{BlockName, LinearLayer, TowerModule};
@@ -125,12 +128,13 @@ impl<'a> Shape<'a> {
         let rule = &self.run.table_optimizer.update;
         for shard in self.run.placement.held_by(rank) {
             let (rows, columns) = (shard.rows.len() as f64, shard.columns.len());
-            let (weights, state) = (rows * columns as f64, rows * rule.state_per_row(columns) as f64);
-            need.tables += exactly(weights);
+            let state = rows * rule.state_per_row(columns) as f64;
+            let stored = rows * self.run.model.table_format(shard.feature).row_bytes(columns) as f64;
+            need.tables += exactly(stored / 4.0);
             need.optimizer += exactly(state);
             // Copies are written once, by their first holder.
             if self.purpose.saves && shard.holders.ranks()[0] == rank {
-                need.checkpoint += 4.0 * (weights + state);
+                need.checkpoint += stored + 4.0 * state;
             }
         }
     }
@@ -242,7 +246,12 @@ impl<'a> Shape<'a> {
     fn packed(&self, rank: usize) -> f64 {
         let of_layer = |MappedLayer { layer, part, .. }: MappedLayer| {
             let shape = LinearShape { rows: 0, inputs: layer.inputs, outputs: layer.outputs };
-            grown(packed_bytes(shape, self.run.precision.of(part), layer.input_gradient) as f64)
+            let (precision, backward) = (self.run.precision.of(part), layer.input_gradient);
+            let bytes = match self.run.device {
+                DeviceChoice::Cpu => packed_bytes(shape, precision, backward),
+                _ => packed_bytes_on_card(shape, precision, backward),
+            };
+            grown(bytes as f64)
         };
         self.layers(rank).into_iter().map(of_layer).sum()
     }
