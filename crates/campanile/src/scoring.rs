@@ -249,6 +249,8 @@ impl Samples {
             DeviceChoice::Cuda(_) | DeviceChoice::Auto => 1,
         };
         config.topology.hosts.get_or_insert(1);
+        // Tables larger than memory share it out to the ranks of the host: one has it all.
+        let ranks = if config.tables.memory.is_some() { 1 } else { ranks };
         config.topology.ranks_per_host.get_or_insert(ranks);
         // Groups and peers were those of the training's cluster.
         config.topology.hosts_per_tower = None;

@@ -348,7 +348,10 @@ impl RunArgs {
         }
         set(&mut config.tables.rounding, &self.rounding);
         set(&mut config.tables.memory, &self.table_memory);
-        set(&mut config.tables.store, &self.table_store);
+        if let Some(store) = &self.table_store {
+            // A run that goes on elsewhere finds it.
+            config.tables.store = Some(std::path::absolute(store).unwrap_or_else(|_| store.clone()));
+        }
         set(&mut config.tables.cache_policy, &self.cache_policy);
         set(&mut config.tables.cache_format, &self.cache_format);
         set(&mut config.train.threads, &self.threads);

@@ -6,6 +6,7 @@ use spec::memory::{Buffers, Rounding};
 use spec::optimizer::UpdateRule;
 use spec::placement::Shard;
 use spec::schedule::{Operation, Phase, Schedule};
+use spec::table_cache::scratch;
 
 /// Bytes of a device; of devices that differ, each part on the one that needs most of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -135,10 +136,15 @@ impl Memory {
         let most = |of: &dyn Fn(usize) -> f64| (0..placement.topology().ranks()).map(of).fold(0.0, f64::max);
         let model = &schedule.deployment().model;
         let held = |rank: usize, row_bytes: &dyn Fn(usize, usize) -> usize| -> f64 {
-            let bytes = |shard: &Shard| {
-                shard.rows.len() as f64 * row_bytes(shard.feature, shard.columns.len()) as f64
+            let cached = schedule.deployment().cached.as_ref().map(|cached| cached.of_rank(rank));
+            let bytes = |(i, shard): (usize, &Shard)| {
+                // Slots, where memory does not hold all rows.
+                let slots =
+                    cached.and_then(|cached| cached[i]).map(|shard| shard.slots + scratch(shard.slots));
+                let rows = slots.unwrap_or(shard.rows.len());
+                rows as f64 * row_bytes(shard.feature, shard.columns.len()) as f64
             };
-            placement.held_by(rank).iter().map(bytes).sum()
+            placement.held_by(rank).iter().enumerate().map(bytes).sum()
         };
         let elements = |of: &dyn Fn(usize) -> bool| -> f64 {
             let buckets = schedule.buckets().iter().enumerate().filter(|(index, _)| of(*index));

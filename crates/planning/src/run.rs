@@ -109,6 +109,9 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         clip_norm: train.clip_norm,
     };
     let device = device_of_tables(&model, device)?;
+    // Tables larger than memory are trained on the CPU, so that `auto` is the CPU.
+    let cached = config.tables.memory.is_some() && device == DeviceChoice::Auto;
+    let device = if cached { DeviceChoice::Cpu } else { device };
     let table_cache = config.tables.check_cache(&model, &placement, &optimizers.tables.update, device)?;
     let checkpoints_kept = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);

@@ -19,8 +19,8 @@ use std::str::FromStr;
 #[schemars(with = "String")]
 pub struct ByteSize(pub u64);
 
-/// Units and their bytes; of those with the same name but for its case, any is understood.
-const UNITS: [(&str, u64); 12] = [
+/// Units and their bytes; their case does not matter.
+const UNITS: [(&str, u64); 10] = [
     ("", 1),
     ("B", 1),
     ("KiB", 1 << 10),
@@ -31,21 +31,17 @@ const UNITS: [(&str, u64); 12] = [
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
 ];
 
 impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refuse = || {
-            format!("{text:?} is no size; write a number and a unit, such as 2GiB, 512MiB or 1.5GB")
-        };
+        let refuse =
+            || format!("{text:?} is no size; write a number and a unit, such as 2GiB, 512MiB or 1.5GB");
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (number, unit) = (&text[..end], text[end..].trim());
-        let (_, bytes) =
-            UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(refuse)?;
+        let (_, bytes) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(refuse)?;
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(*bytes).map(Self).ok_or_else(refuse);
         }

@@ -8,8 +8,9 @@
 //! use spec::table_cache::{CacheShare, slots};
 //! // A small table is held whole; the others share what is left.
 //! let tables = [CacheShare { rows: 100, row_bytes: 64, weight: 1 }, CacheShare { rows: 1 << 20, row_bytes: 64, weight: 1 }];
-//! assert_eq!(slots(&tables, 1 << 20), Ok(vec![None, Some(12896)]));
-//! assert!(slots(&tables, 1000).is_err());
+//! let slots = slots(&tables, 1 << 20).unwrap();
+//! assert!(slots[0].is_none() && slots[1].is_some_and(|slots| slots > 10_000));
+//! assert!(spec::table_cache::slots(&tables, 1000).is_err());
 //! ```
 
 use crate::byte_size::ByteSize;
@@ -25,8 +26,9 @@ use std::str::FromStr;
 
 /// Slots of a set: a row may lie in any of them.
 pub const WAYS: usize = 32;
-/// Bytes that a slot takes besides the row: its row number, last use, number of uses, and whether it was changed.
-pub const SLOT_BYTES: usize = 16;
+/// Bytes that a slot takes besides the row: its row number, for itself and for rounding, its last use, its number of uses, and whether it was
+/// changed.
+pub const SLOT_BYTES: usize = 20;
 /// One slot in so many is kept for rows whose set has no free slot.
 pub const SCRATCH: usize = 16;
 
@@ -131,9 +133,9 @@ impl CacheShare {
         self.row_bytes + SLOT_BYTES
     }
 
-    /// Bytes of so many slots, with the scratch beside them.
+    /// Bytes of so many slots, with the scratch beside them and a bit for every row that says whether its file has it.
     fn bytes(&self, slots: usize) -> u64 {
-        ((slots + scratch(slots)) * self.slot()) as u64
+        ((slots + scratch(slots)) * self.slot() + self.rows.div_ceil(8)) as u64
     }
 }
 
@@ -167,9 +169,13 @@ pub fn slots(tables: &[CacheShare], memory: u64) -> Result<Vec<Option<usize>>, u
             left -= table.whole();
             continue;
         }
+        // Behind this number the scratch may be one set more than its part.
         let with_scratch = share / table.slot() as u128 * SCRATCH as u128 / (SCRATCH as u128 + 1);
         let sets = (with_scratch as usize / WAYS).max(1);
-        let fits = (1..=sets).rev().find(|sets| u128::from(table.bytes(sets * WAYS)) <= share).unwrap_or(1);
+        let bits = table.rows.div_ceil(8).div_ceil(table.slot() * WAYS);
+        let lowest = sets.saturating_sub(bits + 4).max(1);
+        let fits = (lowest..=sets).rev().find(|sets| u128::from(table.bytes(sets * WAYS)) <= share);
+        let fits = fits.unwrap_or(1);
         slots[i] = Some(fits * WAYS);
         left -= u128::from(table.bytes(fits * WAYS)).min(left);
     }
@@ -224,7 +230,8 @@ impl CachedShards {
         let of_rank = |rank: usize| {
             let owned = placement.owned_by(rank);
             let shares: Vec<_> = owned.iter().map(|shard| share(shard, format)).collect();
-            let slots = slots(&shares, (each - copied(rank)) as u64).expect("there is the least for every rank");
+            let slots =
+                slots(&shares, (each - copied(rank)) as u64).expect("there is the least for every rank");
             let cached = |(slots, shard): (Option<usize>, &Shard)| {
                 slots.map(|slots| CachedShard { slots, row_bytes: share(shard, None).row_bytes })
             };

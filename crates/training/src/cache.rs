@@ -117,8 +117,7 @@ impl CacheCounts {
             return Ok(None);
         }
         let Self { rows, missing, bytes_read, bytes_written, stall_s, io_s } = mine;
-        let mut sums =
-            [rows as f64, missing as f64, bytes_read as f64, bytes_written as f64, stall_s, io_s];
+        let mut sums = [rows as f64, missing as f64, bytes_read as f64, bytes_written as f64, stall_s, io_s];
         world.all_reduce_f64(&Label::from("report"), &mut sums)?;
         let [rows, missing, bytes_read, bytes_written, stall_s, io_s] = sums;
         let mean = |seconds: f64| seconds / world.size() as f64;
@@ -131,15 +130,6 @@ impl CacheCounts {
             io_s: mean(io_s),
         }))
     }
-}
-
-/// Rows that went between files and memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Moved {
-    /// When they were all there.
-    pub at: Instant,
-    /// Bytes that were read or written.
-    pub bytes: u64,
 }
 
 impl RowCache {
@@ -182,7 +172,9 @@ impl RowCache {
 
     /// Files for weights and optimizer state of a shard that is mapped.
     pub fn mapped_files(cache: &TableCache, (shard, rank): (&Shard, usize)) -> Result<[File; 2], Error> {
-        let name = |what: &str| format!("{}.{rank}.{}.{}.{what}", shard.feature, shard.rows.start, shard.columns.start);
+        let name = |what: &str| {
+            format!("{}.{rank}.{}.{}.{what}", shard.feature, shard.rows.start, shard.columns.start)
+        };
         let new = |what| row_file::create(&cache.store, &name(what), false).map(|made| made.file);
         Ok([new("weights")?, new("state")?])
     }
@@ -200,11 +192,6 @@ impl RowCache {
     /// What was done so far.
     pub fn counts(&self) -> CacheCounts {
         self.counts
-    }
-
-    /// Whether files are read and written without the page cache.
-    pub fn is_direct(&self) -> bool {
-        self.tables.iter().flatten().all(CachedTable::is_direct)
     }
 
     /// Finds the rows of a batch: its ids become slots. Says what is to be fetched, and copies out what leaves. `changes` says whether
@@ -250,22 +237,21 @@ impl RowCache {
         self.transfers.start(Direction::WriteBack, std::mem::take(&mut self.waiting[1]))
     }
 
-    /// Waits for rows to arrive; `None` where none are on their way.
-    pub fn finish_fetch(&mut self) -> Result<Option<Moved>, Error> {
+    /// Waits for rows to arrive, and says when they had; `None` where none are on their way.
+    pub fn finish_fetch(&mut self) -> Result<Option<Instant>, Error> {
         let Some(done) = self.finish(Direction::Fetch)? else { return Ok(None) };
         self.counts.bytes_read += done.bytes;
-        let moved = Moved { at: done.at, bytes: done.bytes };
         self.fetched.extend(done.records);
-        Ok(Some(moved))
+        Ok(Some(done.at))
     }
 
-    /// Waits for rows to be written; `None` where none are on their way.
-    pub fn finish_write_back(&mut self) -> Result<Option<Moved>, Error> {
+    /// Waits for rows to be written, and says when they were; `None` where none are on their way.
+    pub fn finish_write_back(&mut self) -> Result<Option<Instant>, Error> {
         let Some(done) = self.finish(Direction::WriteBack)? else { return Ok(None) };
         self.counts.bytes_written += done.bytes;
-        let moved = Moved { at: done.at, bytes: done.bytes };
+        let at = done.at;
         done.records.into_iter().for_each(|records| self.give_back(records));
-        Ok(Some(moved))
+        Ok(Some(at))
     }
 
     fn finish(&mut self, direction: Direction) -> Result<Option<Done>, Error> {

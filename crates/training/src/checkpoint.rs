@@ -68,8 +68,8 @@ pub use manifest::Manifest;
 pub use read::Checkpoint;
 pub use values::Values;
 pub use warm_start::{TakenRows, TakenWeights};
-pub(crate) use write::{Stream, write_streams};
 pub use write::{Piece, RankFile, write_pieces};
+pub(crate) use write::{Stream, write_streams};
 
 // Files hold little-endian floats, and memory is written and read as it is.
 #[cfg(not(target_endian = "little"))]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use spec::byte_size::ByteSize;
 use spec::codec::Rounding;
 use spec::dataflow::DataflowKind;
+use spec::device::DeviceChoice;
 use spec::feature::Hotness;
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
@@ -121,7 +122,10 @@ fn what_fits_is_in_memory() {
     let run = planning::check(&within(&config, 1 << 30, Path::new("never made"))).unwrap();
     assert!(!run.table_cache.as_ref().unwrap().shards.any());
     let plain = planning::check(&config).unwrap();
-    assert_eq!(run.schedule(spec::schedule::Task::Train).phases(), plain.schedule(spec::schedule::Task::Train).phases());
+    assert_eq!(
+        run.schedule(spec::schedule::Task::Train).phases(),
+        plain.schedule(spec::schedule::Task::Train).phases()
+    );
     let outcome = train(&run);
     same(&train(&plain), &outcome, "everything in memory");
     assert!(outcome.cache.is_none());
@@ -179,9 +183,8 @@ fn rows_in_use_may_be_more_precise() {
     let mut precise = within(&config, 300_000, store.path());
     precise.tables.cache_format = Some(TableFormat::F32);
     let precise = train(&planning::check(&precise).unwrap());
-    let off = |outcome: &Outcome| {
-        wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>()
-    };
+    let off =
+        |outcome: &Outcome| wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>();
     assert!(off(&precise) < 0.8 * off(&narrow), "{} and {}", off(&precise), off(&narrow));
     assert_ne!(precise.parameters_sha256, narrow.parameters_sha256);
 }
@@ -198,6 +201,8 @@ fn refusals_say_what_to_do() {
     config.tables.store = Some("store".into());
     config.train.device = Some("cuda".parse().unwrap());
     assert!(problem(&config).contains("use --device cpu"), "{}", problem(&config));
+    config.train.device = Some("auto".parse().unwrap());
+    assert_eq!(planning::check(&config).unwrap().device, DeviceChoice::Cpu);
     config.train.device = None;
     config.tables.cache_format = Some(TableFormat::F16);
     assert!(problem(&config).contains("is f32; use f32"), "{}", problem(&config));

@@ -66,7 +66,7 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "clip_value": config.train.clip_value,
             "clip_norm": config.train.clip_norm,
         },
-        "tables": { "rounding": config.tables.rounding },
+        "tables": { "rounding": config.tables.rounding, "cache_format": config.tables.cache_format },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {
             "dense": update(optimizer.dense),

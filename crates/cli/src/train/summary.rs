@@ -215,12 +215,12 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
         let of_steps = |bytes_moved: u64| bytes(bytes_moved / outcome.timed.max(1));
         let _ = writeln!(
             text,
-            "  tables larger than memory   {:.1} % of the rows were in memory; a step read {} and wrote {}, and waited {:.1} ms for {:.1} ms of it",
+            "  tables larger than memory   {:.1} % of the rows were in memory; a step read {} and wrote {}, which took {:.1} ms, of which it waited for {:.1}",
             100.0 * cache.hit_rate(),
             of_steps(cache.bytes_read),
             of_steps(cache.bytes_written),
-            1e3 * cache.stall_s / outcome.timed.max(1) as f64,
             1e3 * cache.io_s / outcome.timed.max(1) as f64,
+            1e3 * cache.stall_s / outcome.timed.max(1) as f64,
         );
     }
     let copied = placement.copied().count();

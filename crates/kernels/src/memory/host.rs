@@ -47,7 +47,15 @@ impl HostMemory {
     pub(crate) fn mapped(file: &File, len: usize) -> Result<Self, KernelError> {
         let out = KernelError::OutOfMemory { bytes: len };
         let capacity = len.max(1).checked_next_multiple_of(HUGE).ok_or(out.clone())?;
-        file.set_len(capacity as u64).map_err(|_| out.clone())?;
+        // Taken now: a disk that is full later would end the process without a word.
+        // SAFETY: a call about a file that is open.
+        let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, capacity as libc::off_t) };
+        if refused != 0 {
+            let error = std::io::Error::from_raw_os_error(refused);
+            return Err(KernelError::Device(format!(
+                "a mapped file of {capacity} bytes cannot be had: {error}"
+            )));
+        }
         // SAFETY: a fresh mapping of a file that nobody else has, of its whole length; `drop` unmaps it. The advice changes no content.
         let start = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -18,7 +18,8 @@ fn schedule() -> Schedule {
         dataflow,
         wire: Wire::default(),
         all_reduce: Default::default(),
-        emulation: None, cached: None,
+        emulation: None,
+        cached: None,
     };
     Schedule::new(&deployment, Task::Train, 4 << 20)
 }

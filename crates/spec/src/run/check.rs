@@ -13,7 +13,7 @@ use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
 use crate::placement::Placement;
 use crate::precision::Precisions;
 use crate::presets::{Outline, Preset};
-use crate::table_cache::{CachedShards, TableCache};
+use crate::table_cache::{CachePolicy, CachedShards, TableCache};
 
 /// Length of a run, in epochs or steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,9 @@ impl TablesConfig {
                 (self.cache_format.is_some(), "tables.cache_format (--cache-format)"),
             ];
             return match alone.into_iter().find(|(given, _)| *given) {
-                Some((_, field)) => refuse(field, "is of use with tables.memory (--table-memory) only".into()),
+                Some((_, field)) => {
+                    refuse(field, "is of use with tables.memory (--table-memory) only".into())
+                }
                 None => Ok(None),
             };
         };
@@ -70,7 +72,9 @@ impl TablesConfig {
             return refuse(MEMORY, problem.into());
         };
         if matches!(device, DeviceChoice::Cuda(_)) {
-            let problem = format!("tables larger than memory are trained on the CPU only, not on {device}; use --device cpu");
+            let problem = format!(
+                "tables larger than memory are trained on the CPU only, not on {device}; use --device cpu"
+            );
             return refuse(MEMORY, problem);
         }
         if let Some(format) = self.cache_format.filter(|format| format.rounds()) {
@@ -82,6 +86,11 @@ impl TablesConfig {
                 );
                 return refuse("tables.cache_format (--cache-format)", problem);
             }
+        }
+        if self.cache_policy == Some(CachePolicy::Mapped) && self.cache_format.is_some() {
+            let problem =
+                "files that are mapped have the format of their tables; leave it out, or use lru or lfu";
+            return refuse("tables.cache_format (--cache-format)", problem.into());
         }
         let format = self.cache_format;
         let shards = CachedShards::new(model, placement, rule, (memory, format));

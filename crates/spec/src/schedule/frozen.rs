@@ -105,7 +105,9 @@ impl Schedule {
 
     /// Whether the step changes the tables.
     pub fn trains_tables(&self) -> bool {
-        let changes = |phase: &Phase| phase.writes.contains(&Slot::Tables);
+        let changes = |phase: &Phase| {
+            phase.writes.contains(&Slot::Tables) && phase.operation() != Some(&Operation::PlaceRows)
+        };
         self.phases.iter().any(changes)
     }
 

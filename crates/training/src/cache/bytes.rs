@@ -1,9 +1,9 @@
 //! Bytes at an address that direct I/O accepts.
 
-/// What addresses, offsets and lengths of direct I/O are at most multiples of.
+/// What addresses, offsets and lengths of direct I/O may have to be multiples of.
 pub(super) const ALIGN: usize = 4096;
 
-/// Bytes whose first lies at a multiple of [`ALIGN`]. They keep their capacity, so that steps allocate nothing.
+/// Bytes whose first lies at a multiple of [`ALIGN`]. They keep their capacity.
 #[derive(Debug, Default)]
 pub(super) struct AlignedBytes {
     bytes: Vec<u8>,

@@ -155,11 +155,8 @@ impl Directory {
 
     /// Forgets some rows, which were replaced in the level below.
     pub fn forget(&mut self, rows: Range<usize>) {
-        for slot in 0..self.rows.len() {
-            let row = self.rows[slot];
-            if row == EMPTY || !rows.contains(&(row as usize)) {
-                continue;
-            }
+        for row in rows.start as u32..rows.end as u32 {
+            let Some(slot) = self.look_for(row) else { continue };
             (self.rows[slot], self.changed[slot]) = (EMPTY, false);
             if self.scratch.remove(&row).is_some() {
                 self.free.push(slot as u32);

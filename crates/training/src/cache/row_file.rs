@@ -13,6 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file of records.
 #[derive(Debug)]
@@ -26,8 +27,6 @@ pub(super) struct RowFile {
     pub stride: usize,
     /// Bytes that are read or written at least.
     block: usize,
-    /// Whether the page cache is left out.
-    pub direct: bool,
 }
 
 /// Bytes of the smallest block.
@@ -39,13 +38,13 @@ impl RowFile {
     /// Makes a file without a name for `rows` records of `record` bytes in `folder`. Disk space is taken as rows are written.
     pub fn create(folder: &Path, name: &str, rows: usize, record: usize) -> Result<Self, Error> {
         let New { file, path, block } = create(folder, name, true)?;
-        let direct = block.is_some();
+        // Without direct I/O any number of bytes will do.
         let block = block.unwrap_or(1);
         // Whole records in a block, or whole blocks for a record.
         let stride = if record < block { record.next_power_of_two() } else { record.next_multiple_of(block) };
         let bytes = (rows as u64).saturating_mul(stride as u64).next_multiple_of(ALIGN as u64);
         file.set_len(bytes).map_err(|error| refused(&path, &error))?;
-        Ok(Self { file, path, record, stride, block, direct })
+        Ok(Self { file, path, record, stride, block })
     }
 
     /// Records that are read and written together.
@@ -53,7 +52,8 @@ impl RowFile {
         (self.block / self.stride).max(1)
     }
 
-    fn unit(&self) -> usize {
+    /// Bytes that are read and written together.
+    pub fn unit(&self) -> usize {
         self.block.max(self.stride)
     }
 
@@ -133,7 +133,7 @@ impl RowFile {
     fn failed(&self, what: &str, at: u64, error: &io::Error) -> Error {
         let remedy = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "; choose another --table-store, or give more --table-memory"
+                "; choose another folder, or give more --table-memory"
             }
             _ => "",
         };
@@ -156,7 +156,9 @@ pub(super) struct New {
 /// Makes a file in `folder`, and removes its name at once, so that the file goes with the process, however that ends. I/O is `direct` where
 /// that is wanted and the file system has it.
 pub(super) fn create(folder: &Path, name: &str, direct: bool) -> Result<New, Error> {
-    let path = folder.join(format!(".{name}.{}.rows", std::process::id()));
+    // A name that nobody has, for as long as the file has one.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let path = folder.join(format!(".{name}.{}.{now:x}.rows", std::process::id()));
     let make = || {
         std::fs::create_dir_all(folder)?;
         if direct && let Some((file, block)) = open_direct(&path)? {
@@ -176,14 +178,17 @@ fn refused(path: &Path, error: &io::Error) -> Error {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(true);
+    options.read(true).write(true).create_new(true);
     options
 }
 
 /// A new file without a name for direct I/O, with the size of its blocks; `None` where the file system has none.
 fn open_direct(path: &Path) -> io::Result<Option<(File, usize)>> {
-    let Ok(file) = options().custom_flags(OFlags::DIRECT.bits() as i32).open(path) else { return Ok(None) };
-    std::fs::remove_file(path)?;
+    let file = options().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+    // Some file systems make the file before they refuse.
+    let removed = std::fs::remove_file(path);
+    let Ok(file) = file else { return Ok(None) };
+    removed?;
     // The only sure way to learn what the file system accepts.
     let accepts = |&block: &usize| {
         let mut probe = AlignedBytes::of(block);
@@ -205,7 +210,8 @@ mod tests {
         for record in [4, 20, 64, 500, 512, 516, 4096, 5000] {
             let rows = 100;
             let file = RowFile::create(folder.path(), "t", rows, record).unwrap();
-            let bytes_of = |row: usize, round: u8| vec![(row as u8).wrapping_mul(3).wrapping_add(round); record];
+            let bytes_of =
+                |row: usize, round: u8| vec![(row as u8).wrapping_mul(3).wrapping_add(round); record];
             let mut buffer = AlignedBytes::default();
             // All rows in a run, then some of them one by one.
             let padded = rows.next_multiple_of(file.rows_per_unit());

@@ -26,7 +26,7 @@ pub struct CachedTable {
     spare: Vec<Records>,
 }
 
-/// Rows that are read or written at a time where they follow each other.
+/// Bytes that are changed at a time where rows follow each other.
 const RUN: usize = 1 << 20;
 
 impl CachedTable {
@@ -50,11 +50,6 @@ impl CachedTable {
         &mut self.directory
     }
 
-    /// Whether the page cache is left out.
-    pub(super) fn is_direct(&self) -> bool {
-        self.below.file.direct
-    }
-
     fn is_stored(&self, row: u32) -> bool {
         self.stored[row as usize / 64] >> (row % 64) & 1 == 1
     }
@@ -65,12 +60,15 @@ impl CachedTable {
 
     /// Rows to be fetched for the batch whose rows were found. Those that leave memory for them are put aside first.
     pub(super) fn to_fetch(&mut self, table: usize) -> Option<(Below, Records)> {
+        if self.directory.missing.is_empty() {
+            return None;
+        }
         let mut missing = std::mem::take(&mut self.directory.missing);
         missing.sort_unstable_by_key(|moved| moved.row);
         let mut records = self.empty(table, &missing);
         records.stored.extend(missing.iter().map(|moved| self.is_stored(moved.row)));
         self.directory.missing = missing;
-        (!records.rows.is_empty()).then(|| (self.below.clone(), records))
+        Some((self.below.clone(), records))
     }
 
     /// Changed rows that leave memory, copied out of their slots.
@@ -79,6 +77,9 @@ impl CachedTable {
         index: usize,
         table: &Table,
     ) -> Result<Option<(Below, Records)>, Error> {
+        if self.directory.evicted.is_empty() {
+            return Ok(None);
+        }
         let mut evicted = std::mem::take(&mut self.directory.evicted);
         evicted.sort_unstable_by_key(|moved| moved.row);
         let mut records = self.empty(index, &evicted);
@@ -89,7 +90,7 @@ impl CachedTable {
             self.note_stored(moved.row);
         }
         self.directory.evicted = evicted;
-        Ok((!records.rows.is_empty()).then(|| (self.below.clone(), records)))
+        Ok(Some((self.below.clone(), records)))
     }
 
     /// Puts rows that were fetched into their slots.

@@ -8,6 +8,8 @@ use super::row_file::RowFile;
 use crate::Error;
 use rayon::prelude::*;
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -80,10 +82,11 @@ impl Transfers {
     /// Starts the threads.
     pub fn new() -> Result<Self, Error> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(REQUESTS).thread_name(|i| format!("rows {i}"));
-        let pool = pool.build().map_err(|error| Error::TableStore {
-            path: std::path::PathBuf::new(),
-            problem: format!("no threads that move rows: {error}"),
-        })?;
+        let failed = |error: &dyn std::fmt::Display| Error::TableStore {
+            path: PathBuf::from("all files"),
+            problem: format!("there are no threads to move them: {error}"),
+        };
+        let pool = pool.build().map_err(|error| failed(&error))?;
         let (jobs, to_do) = channel::<Job>();
         let (finished, done) = channel();
         let work = move || {
@@ -94,10 +97,7 @@ impl Transfers {
             }
         };
         let thread = std::thread::Builder::new().name("rows".into()).spawn(work);
-        let thread = thread.map_err(|error| Error::TableStore {
-            path: std::path::PathBuf::new(),
-            problem: format!("no thread that moves rows: {error}"),
-        })?;
+        let thread = thread.map_err(|error| failed(&error))?;
         Ok(Self {
             jobs: Some(jobs),
             done,
@@ -144,7 +144,7 @@ impl Drop for Transfers {
 
 fn gone() -> Error {
     Error::TableStore {
-        path: std::path::PathBuf::new(),
+        path: PathBuf::from("all files"),
         problem: "the thread that moves rows has ended; please report this".into(),
     }
 }
@@ -168,33 +168,56 @@ impl Records {
     /// Reads the rows, and gives those that are in no file their initial weights. Returns the bytes that were read.
     fn fetch(&mut self, below: &Below) -> Result<u64, Error> {
         let Below { file, initial } = below;
-        self.bytes.resize(self.rows.len() * file.record, 0);
-        let records = self.bytes.par_chunks_exact_mut(file.record);
-        let rows = records.zip(&self.rows).zip(&self.stored);
-        rows.try_for_each_init(AlignedBytes::default, |buffer, ((record, &row), &stored)| {
-            if !stored {
-                initial.write(row as usize, record);
-                return Ok(());
+        let Self { rows, stored, bytes, .. } = self;
+        bytes.resize(rows.len() * file.record, 0);
+        // Rows of one block are read together.
+        let mut rest = bytes.as_mut_slice();
+        let mut units = Vec::new();
+        for range in units_of(rows, file) {
+            let (records, after) = std::mem::take(&mut rest).split_at_mut(range.len() * file.record);
+            rest = after;
+            units.push((range, records));
+        }
+        let read = units.into_par_iter().map_init(AlignedBytes::default, |buffer, (range, records)| {
+            let (rows, stored) = (&rows[range.clone()], &stored[range]);
+            let mut records = records.chunks_exact_mut(file.record);
+            if !stored.contains(&true) {
+                rows.iter().zip(records).for_each(|(&row, record)| initial.write(row as usize, record));
+                return Ok(0);
             }
-            file.read_unit(&[row], buffer, |_, bytes| record.copy_from_slice(bytes))
-        })?;
-        let read = self.stored.iter().filter(|&&stored| stored).count();
-        Ok((read * file.stride) as u64)
+            file.read_unit(rows, buffer, |i, bytes| {
+                let record = records.next().expect("a record for each row");
+                match stored[i] {
+                    true => record.copy_from_slice(bytes),
+                    false => initial.write(rows[i] as usize, record),
+                }
+            })?;
+            Ok(file.unit() as u64)
+        });
+        read.try_reduce(|| 0, |a, b| Ok(a + b))
     }
 
     /// Writes the rows. Returns the bytes that were written.
     fn write_back(&mut self, below: &Below) -> Result<u64, Error> {
         let file = &below.file;
         // Rows of one block are written together, by one thread.
-        let (rows, per_unit) = (&self.rows, file.rows_per_unit() as u32);
-        let mut starts: Vec<usize> =
-            (0..rows.len()).filter(|&i| i == 0 || rows[i] / per_unit != rows[i - 1] / per_unit).collect();
-        starts.push(rows.len());
-        let units = starts.par_windows(2);
-        units.try_for_each_init(AlignedBytes::default, |buffer, pair| {
-            let records = &self.bytes[pair[0] * file.record..pair[1] * file.record];
-            file.write_unit(&rows[pair[0]..pair[1]], records, buffer)
+        let units = units_of(&self.rows, file);
+        units.par_iter().try_for_each_init(AlignedBytes::default, |buffer, range| {
+            let records = &self.bytes[range.start * file.record..range.end * file.record];
+            file.write_unit(&self.rows[range.clone()], records, buffer)
         })?;
-        Ok((rows.len() * file.stride) as u64)
+        Ok((units.len() * file.unit()) as u64)
     }
+}
+
+/// Ranges of rows, which ascend, that lie in one unit of a file each.
+fn units_of(rows: &[u32], file: &RowFile) -> Vec<Range<usize>> {
+    let per_unit = file.rows_per_unit() as u32;
+    let alike = |a: &u32, b: &u32| a / per_unit == b / per_unit;
+    let mut first = 0;
+    let ranges = rows.chunk_by(alike).map(|unit| {
+        first += unit.len();
+        first - unit.len()..first
+    });
+    ranges.collect()
 }

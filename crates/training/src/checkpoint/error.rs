@@ -178,9 +178,11 @@ impl CheckpointError {
             | Self::Piece { .. }
             | Self::Gap { .. }
             | Self::Unknown { .. } => true,
-            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } | Self::Memory(_) | Self::Rows { .. } => {
-                false
-            }
+            Self::Exists { .. }
+            | Self::Version { .. }
+            | Self::Request { .. }
+            | Self::Memory(_)
+            | Self::Rows { .. } => false,
         }
     }
 

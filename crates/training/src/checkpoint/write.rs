@@ -169,9 +169,9 @@ pub(crate) fn write_streams(
         let extent = Extent::of(&stream.shape)
             .filter(|extent| extent.contains(&stream.rows, &stream.columns))
             .ok_or_else(|| {
-            let problem = format!("empty, or outside of the tensor's shape {:?}", stream.shape);
-            refused(&path, stream, problem)
-        })?;
+                let problem = format!("empty, or outside of the tensor's shape {:?}", stream.shape);
+                refused(&path, stream, problem)
+            })?;
         let (key, shape) = key_and_shape(stream, &extent);
         if keyed.insert(key, (shape, stream)).is_some() {
             return Err(refused(&path, stream, "the same piece twice".into()));

@@ -55,18 +55,16 @@ pub fn allocate(
         } else if let Some((cache, batch)) = cache
             && let Some(CachedShard { slots, .. }) = cache.shards.of_rank(rank)[i]
         {
-            // Room for the rows of two batches, which is memory only once it is used.
-            let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
-            let scratch = ids.saturating_mul(2).clamp(table_cache::scratch(slots), rows.max(slots));
-            let state = rule.state_per_row(columns);
+            let (state, scratch) = (rule.state_per_row(columns), table_cache::scratch(slots));
             below = Some(RowCache::table(cache, (model, shard), state, [slots, scratch], (seed, rank))?);
-            (rows, format) = (slots + scratch, cache.format.unwrap_or(format));
+            // Room for the rows of two batches, should so many need scratch; it is memory only once it is used.
+            let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
+            let room = ids.saturating_mul(2).clamp(scratch, rows.max(scratch));
+            (rows, format) = (slots + room, cache.format.unwrap_or(format));
         }
         let table = match &mapped {
             None => Table::in_format(device, format, [rows, columns], pooling, rule),
-            Some([weights, state]) => {
-                Table::mapped([weights, state], format, [rows, columns], pooling, rule)
-            }
+            Some([weights, state]) => Table::mapped([weights, state], format, [rows, columns], pooling, rule),
         };
         let mut table = table.map_err(|error| match error {
             KernelError::OutOfMemory { .. } => {

@@ -21,6 +21,7 @@ use kernels::Device;
 use spec::pace::{Pace, Seconds};
 use spec::run::{Run, RunError};
 use spec::schedule::{PhaseId, Slot, Task, Work};
+use spec::table_cache::TableCache;
 use std::ops::ControlFlow;
 
 /// Steps before those that count: caches and buffers are cold, and batches are drawn.
@@ -32,6 +33,7 @@ const WARM_UP: u64 = 2;
 /// Only the first `ranks` ranks are measured; the others compute nothing, and are given the times of these, in turns. Ranks on GPUs are
 /// all measured, each phase by events on its device; a paced run of the same device and precision has the same phases.
 pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace, Error> {
+    check_tables(run)?;
     let cluster = &Cluster::Threads;
     let devices = Devices::new(run, cluster)?;
     if devices.are_gpus() && ranks < run.topology().ranks() {
@@ -53,6 +55,17 @@ pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace,
     let by_rank = |i: usize| measured.clone().map(|rank| rank[i]).take(run.topology().ranks()).collect();
     let phases = names.iter().enumerate().map(|(i, name)| (name.clone(), Seconds::ByRank(by_rank(i))));
     Ok(Pace { threads: Some(threads), scale: 1.0, phases: phases.collect() })
+}
+
+/// Refuses tables larger than memory: rows on their way between files and memory have no pace.
+pub(crate) fn check_tables(run: &Run) -> Result<(), Error> {
+    match run.table_cache.as_ref().and_then(TableCache::fetched) {
+        None => Ok(()),
+        Some(_) => {
+            let problem = "computations are paced with all tables in memory only; leave it out";
+            Err(RunError::new("tables.memory (--table-memory)", problem).into())
+        }
+    }
 }
 
 /// The names of the computations, and what they took on all ranks, rank after rank.

@@ -11,6 +11,7 @@ use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
 use crate::run::meter::Meter;
 use crate::run::outcome::{KeptBest, Outcome};
+use crate::run::pace::check_tables;
 use crate::run::scores::Scores;
 use crate::run::session::{Compute, Session, Sources};
 use crate::run::supervisor::Supervisor;
@@ -127,6 +128,7 @@ impl<'a> Trainer<'a> {
         let mut execution = match session.compute {
             Compute::Real => Execution::new(schedule),
             Compute::Paced(pace) => {
+                check_tables(run)?;
                 let times = pace.of_rank(&schedule, world.rank())?;
                 rank.pace_reductions(&schedule, &times);
                 Execution::new(schedule).paced(times)

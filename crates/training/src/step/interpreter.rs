@@ -5,7 +5,6 @@
 //! lane, and the lanes wait for each other; the work of a whole step may be given to the device in one piece.
 
 use crate::Error;
-use crate::cache::Moved;
 use crate::cpu_clock;
 use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
@@ -246,7 +245,7 @@ impl Execution {
         timed
     }
 
-    /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
+    /// Waits for the instance of `phase`, a collective or rows on their way, that began at step `needed` or before, if it is still under way.
     fn finish(&mut self, rank: &mut RankState, phase: usize, needed: u64) -> Result<(), Error> {
         let due = self.in_flight[phase].take_if(|started| started.step <= needed);
         let Some(Started { step, issue, began, carries }) = due else { return Ok(()) };
@@ -261,7 +260,7 @@ impl Execution {
             InFlight::Rows => {
                 let operation = self.schedule.phases()[phase].operation().expect("rows move in an operation");
                 match rank.finish_rows(operation)? {
-                    Some(Moved { at, .. }) => (at, 0),
+                    Some(at) => (at, 0),
                     None => return Ok(()),
                 }
             }

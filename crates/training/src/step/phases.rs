@@ -63,7 +63,10 @@ impl StepTime {
         if steps == 0 || seconds <= 0.0 {
             return None;
         }
-        let per_step = |of: fn(&PhaseReport) -> f64| phases.iter().map(of).sum::<f64>() / steps as f64;
+        // Rows on their way to and from disks are no communication.
+        let per_step = |of: fn(&PhaseReport) -> f64| {
+            phases.iter().filter(|phase| phase.lane != Lane::Storage).map(of).sum::<f64>() / steps as f64
+        };
         let (step_s, exposed_s) = (seconds / steps as f64, per_step(|phase| phase.exposed_s));
         Some(Self {
             step_s,

@@ -1,7 +1,7 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::cache::{CacheCounts, Moved, RowCache, TableRows, TableRowsMut};
+use crate::cache::{CacheCounts, RowCache, TableRows, TableRowsMut};
 use crate::dataflow::{self, Carries, Copies, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, PairsBackward, PairsForward, Samples};
@@ -21,7 +21,7 @@ use spec::run::{Optimizer, Regularisation, Run};
 use spec::schedule::{Bucket, Operation, Phase, PhaseId, Schedule, Slot, Task};
 use spec::volume::Leg;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The state of one rank between and during steps.
 #[derive(Debug)]
@@ -209,8 +209,8 @@ impl RankState {
         Ok(times.collect::<Result<_, _>>()?)
     }
 
-    /// Waits for rows that an operation set out between files and memory; `None` where none are on their way.
-    pub fn finish_rows(&mut self, operation: &Operation) -> Result<Option<Moved>, Error> {
+    /// Waits for rows that an operation set out between files and memory, and says when they were there; `None` where none are on their way.
+    pub fn finish_rows(&mut self, operation: &Operation) -> Result<Option<Instant>, Error> {
         match (operation, &mut self.cache) {
             (Operation::FetchRows, Some(cache)) => cache.finish_fetch(),
             (Operation::WriteBackRows, Some(cache)) => cache.finish_write_back(),

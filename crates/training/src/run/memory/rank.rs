@@ -136,9 +136,11 @@ impl<'a> Shape<'a> {
             if let Some(cache) = cache
                 && let Some(CachedShard { slots, row_bytes }) = cache.shards.of_rank(rank)[i]
             {
-                need.tables += shard.rows.len() as f64 / 8.0 + (slots * SLOT_BYTES) as f64;
+                need.tables += shard.rows.len() as f64 / 8.0;
+                need.tables += ((slots + table_cache::scratch(slots)) * SLOT_BYTES) as f64;
                 // Rows of a batch that come, and rows that leave for them.
-                let ids = self.run.batch as f64 * self.run.model.features()[shard.feature].hotness.mean() as f64;
+                let ids =
+                    self.run.batch as f64 * self.run.model.features()[shard.feature].hotness.mean() as f64;
                 need.batches += 2.0 * MOVED * ids.min(rows) * row_bytes as f64;
                 rows = (slots + table_cache::scratch(slots)) as f64;
                 format = cache.format.unwrap_or(format);
