@@ -37,6 +37,7 @@ mod time;
 pub(crate) use sample::{FIRST_ROWS, Sample, Stored};
 
 use crate::DataError;
+use crate::table::Table;
 use serde::Serialize;
 use spec::run::DataFormat;
 use spec::schema::Schema;
@@ -146,6 +147,14 @@ pub fn discover(files: &[PathBuf], request: &Request) -> Result<Found, DataError
     }
     let dialect = roles::Dialect { delimiter: found.delimiter, header: found.header };
     roles::assign(first, &found.sample, Some(dialect), request)
+}
+
+/// Discovers the log in a table, whose types say more than texts do.
+///
+/// # Errors
+/// Fails if no column can be the label or an id; the error lists the columns.
+pub fn discover_table(table: &Table, request: &Request) -> Result<Found, DataError> {
+    roles::assign(Path::new(crate::table::NAME), &crate::table::sample(table), None, request)
 }
 
 /// Whether a file begins with the magic bytes of Parquet.
