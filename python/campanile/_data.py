@@ -22,7 +22,7 @@ def converted(data: Any) -> Optional[Converted]:
     if isinstance(data, Table):
         return data
     if isinstance(data, Mapping):
-        return Table.from_columns([(str(name), _column(name, values)) for name, values in data.items()])
+        return Table.from_columns([(str(name), _column(values), None) for name, values in data.items()])
     if _is_pandas(data):
         return _of_pandas(data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -43,7 +43,8 @@ def _of_pandas(frame: Any) -> Table:
         import pyarrow
     except ImportError:
         # Without pyarrow, columns are NumPy arrays, and texts are copied one by one.
-        return Table.from_columns([(name, _column(name, frame.iloc[:, at])) for at, name in enumerate(names)])
+        columns = (frame.iloc[:, at] for at in range(len(names)))
+        return Table.from_columns([(name, *_of_series(column)) for name, column in zip(names, columns)])
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
     try:
@@ -55,7 +56,14 @@ def _of_pandas(frame: Any) -> Table:
     return Table.from_stream(table.__arrow_c_stream__())
 
 
-def _column(name: Any, values: Any) -> Any:
+def _of_series(series: Any) -> Any:
+    """Values of a column of pandas, and which of them are missing."""
+    column = _column(series)
+    missing = series.isna()
+    return column, (None if isinstance(column, list) or not missing.any() else missing.to_numpy().tobytes())
+
+
+def _column(values: Any) -> Any:
     """A column as a NumPy array whose numbers lie side by side, or as a list of objects."""
     import numpy
 

@@ -19,7 +19,8 @@ def shown(progress: Progress) -> Optional[Callable[[Dict[str, Any]], Any]]:
 
 
 def _someone_looks() -> bool:
-    if "ipykernel" in sys.modules:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if hasattr(shell, "kernel"):
         return True
     return bool(getattr(sys.stderr, "isatty", lambda: False)())
 

@@ -103,7 +103,7 @@ fn array(name: &str, array: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) ->
 }
 
 /// Booleans as bits, the lowest of a byte first.
-fn packed(values: impl Iterator<Item = bool>) -> Bits {
+pub fn packed(values: impl Iterator<Item = bool>) -> Bits {
     let mut bytes = Vec::new();
     for (at, value) in values.enumerate() {
         if at % 8 == 0 {

@@ -49,14 +49,21 @@ impl Table {
         Ok(Self { inner: Arc::new(table) })
     }
 
-    /// Takes columns by name: NumPy arrays lend their numbers, lists of other objects are copied.
+    /// Takes columns by name: NumPy arrays lend their numbers, lists of other objects are copied. Bytes beside a column say which of its
+    /// values are missing: those that are not 0.
     #[staticmethod]
-    fn from_columns(columns: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+    fn from_columns(columns: Vec<(String, Bound<'_, PyAny>, Option<Vec<u8>>)>) -> PyResult<Self> {
         let mut chunks = Vec::new();
-        for (name, values) in &columns {
-            chunks.push(objects::chunk_of(name, values)?);
+        for (name, values, missing) in &columns {
+            let chunk = objects::chunk_of(name, values)?;
+            chunks.push(match missing {
+                None => chunk,
+                Some(missing) => {
+                    chunk.with_validity(Some(objects::packed(missing.iter().map(|&one| one == 0))))
+                }
+            });
         }
-        let types = columns.iter().zip(&chunks).map(|((name, _), chunk)| ColumnType::of(name, chunk));
+        let types = columns.iter().zip(&chunks).map(|((name, ..), chunk)| ColumnType::of(name, chunk));
         let mut table = data::Table::new(types.collect()).map_err(refuse)?;
         let rows = chunks.first().map_or(0, Chunk::len);
         table.push(rows, chunks).map_err(refuse)?;

@@ -19,7 +19,11 @@ SCHEMA = {
     ],
 }
 
-MULTI_HOT = {**SCHEMA, "sparse": SCHEMA["sparse"] + [{"column": "tags", "list": True, "rows": 50, "pooling": "mean"}]}
+BAGS = [
+    {"column": "tags", "list": True, "rows": 50, "pooling": "mean"},
+    {"column": "bought", "list": True, "rows": 40, "weights": "amounts"},
+]
+MULTI_HOT = {**SCHEMA, "sparse": SCHEMA["sparse"] + BAGS}
 
 
 def config(schema=SCHEMA, **model):
@@ -35,7 +39,7 @@ def config(schema=SCHEMA, **model):
 def columns(rows=1200, seed=1):
     """Columns by name: a label, two numbers, three ids; some are missing."""
     draw = random.Random(seed)
-    data = {name: [] for name in ("click", "price", "age", "user", "brand", "hour", "tags")}
+    data = {name: [] for name in ("click", "price", "age", "user", "brand", "hour", "tags", "bought", "amounts")}
     for row in range(rows):
         user, brand, hour = draw.randrange(80), draw.randrange(20), draw.randrange(24)
         logit = math.sin(user) + 0.5 * math.cos(3 * brand) - 0.2
@@ -46,12 +50,14 @@ def columns(rows=1200, seed=1):
         data["brand"].append(f"b{brand}")
         data["hour"].append(hour)
         data["tags"].append([f"t{draw.randrange(30)}" for _ in range(draw.randrange(4))])
+        data["bought"].append([draw.randrange(60) for _ in range(draw.randrange(3))])
+        data["amounts"].append([round(draw.random() * 3, 2) for _ in data["bought"][-1]])
     return data
 
 
 def flat(data):
     """Columns without lists."""
-    return {name: values for name, values in data.items() if name != "tags"}
+    return {name: values for name, values in data.items() if name not in ("tags", "bought", "amounts")}
 
 
 @pytest.fixture(scope="session")

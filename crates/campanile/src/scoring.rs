@@ -310,7 +310,9 @@ impl Samples {
             }
             data.format = format.or(data.format);
             data.eval = self.data.clone();
-        } else if (data.split.is_some() || (cluster::is_distributed(cluster) && must_be_prepared(data)))
+        } else if (data.split.is_some()
+            || logs::is_table(&data.eval)
+            || (cluster::is_distributed(cluster) && must_be_prepared(data)))
             && held_out.is_dir()
         {
             // What was kept from training, or is read by ranks that are processes, as the run prepared it.

@@ -20,12 +20,12 @@ use crate::discover::describe;
 use crate::event::{Event, Notice};
 use crate::file::{read_config, whole};
 use crate::folder::{PREPARED, RunFolder};
-use crate::logs::{self, OpenLogs, Tables};
+use crate::logs::{self, LogError, OpenLogs, Tables};
 use crate::output::{Inputs, Output};
 use crate::plan;
 use crate::resume::Resumed;
 use data::Table;
-use data::discover::Request;
+use data::discover::{Request, format_of};
 use keep::Keeper;
 use spec::pace::PaceError;
 use spec::plan::PlanChoice;
@@ -222,6 +222,8 @@ impl Training {
             data.format = Some(DataFormat::Prepared);
         } else if data.format.is_none() && data.schema.is_none() {
             self.describe()?;
+        } else if data.format.is_none() {
+            data.format = Some(format_of(&data::files::resolve(&data.train)?)?);
         }
         Ok(self)
     }
@@ -230,6 +232,10 @@ impl Training {
     /// found by looking at them, and a tenth of the rows is kept from training and evaluated on. The run can go on later: it keeps the
     /// table as it was prepared.
     pub fn table(mut self, table: Arc<Table>) -> Result<Self, Error> {
+        if table.rows() == 0 {
+            let (paths, split) = (data::table::NAME.into(), "train".into());
+            return Err(LogError::NoSamples { paths, split }.into());
+        }
         self.tables.train = Some(table);
         let data = &mut self.config.data;
         (data.train, data.format) = (vec![logs::TABLE.into()], Some(DataFormat::Parquet));

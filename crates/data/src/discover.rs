@@ -157,6 +157,14 @@ pub fn discover_table(table: &Table, request: &Request) -> Result<Found, DataErr
     roles::assign(Path::new(crate::table::NAME), &crate::table::sample(table), None, request)
 }
 
+/// Format of files whose columns are described by a schema: Parquet if the first begins as such files do, else text.
+pub fn format_of(files: &[PathBuf]) -> Result<DataFormat, DataError> {
+    match files.first().map(|file| is_parquet(file)).transpose()? {
+        Some(true) => Ok(DataFormat::Parquet),
+        Some(false) | None => Ok(DataFormat::Csv),
+    }
+}
+
 /// Whether a file begins with the magic bytes of Parquet.
 fn is_parquet(path: &Path) -> Result<bool, DataError> {
     let refuse = |error| DataError::file(path, error);

@@ -68,6 +68,8 @@ impl Table {
         };
         let stored = &self.columns[at].stored;
         let items = match stored {
+            // A column without rows may have been given any type.
+            _ if self.rows == 0 => return Ok(at),
             StoredType::List(items) if list => items,
             StoredType::List(_) => {
                 return Err(format!("holds {stored}; only sparse columns with `list = true` may"));
