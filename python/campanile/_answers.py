@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _campanile
 from ._results import Drawn
@@ -15,17 +15,47 @@ from ._results import Drawn
 class Simulation(Drawn):
     """A step on other hardware: times, exposed communication and memory."""
 
+    iteration_ms: float
+    communication_ms: float
+    exposed_ms: float
+    samples_per_s: float
+    memory_gb: float
+    device_memory_gb: float
+    fits: bool
+    devices: int
+    operations: List[Dict[str, Any]]
+
 
 class Exploration(Drawn):
     """Strategies on systems, the fastest first."""
+
+    best: List[Dict[str, Any]]
+    as_is: Dict[str, Any]
+    what_if: List[Dict[str, Any]]
+    points: int
+    evaluated: int
+    seconds: float
 
 
 class Plan(Drawn):
     """Which ranks hold which rows and columns of each table, and why."""
 
+    tables: List[Dict[str, Any]]
+    ranks: List[Dict[str, Any]]
+    cost_ms: float
+    bound_ms: float
+    imbalance: float
+    fits: bool
+
 
 class Partition(Drawn):
     """Features divided into towers; ``towers`` is a list of lists of names."""
+
+    towers: List[List[str]]
+    within: Optional[float]
+    across: Optional[float]
+    max_over_min: float
+    seconds: float
 
 
 def _flags(options: Mapping) -> List[str]:

@@ -49,10 +49,10 @@ def _of_pandas(frame: Any) -> Table:
         frame = frame.set_axis(names, axis=1)
     try:
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError) as error:
+    except (ValueError, TypeError, NotImplementedError) as error:
         from ._campanile import CampanileError
 
-        raise CampanileError(f"the table cannot be read: {error}; give a column values of one type") from error
+        raise CampanileError(f"the table cannot be read: {error}; give every column a name of its own and values of one type") from error
     return Table.from_stream(table.__arrow_c_stream__())
 
 

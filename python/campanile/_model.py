@@ -20,6 +20,16 @@ class Metrics(Result):
     """Quality on labelled data: ``auc``, ``logloss``, ``ne``, ``calibration``, ``samples`` and more; a metric that is not defined,
     such as the AUC of samples of one class, is ``None``."""
 
+    auc: Optional[float]
+    pr_auc: Optional[float]
+    logloss: float
+    ne: Optional[float]
+    accuracy: float
+    calibration: Optional[float]
+    samples: int
+    step: int
+    parameters_sha256: str
+
 
 def train(
     config: Union[None, str, os.PathLike, Mapping] = None,

@@ -17,6 +17,18 @@ def test_simulate(command_line):
         campanile.simulate("dlrm", colour="red")
 
 
+def test_results_have_what_their_types_say(shop):
+    found = {
+        campanile.Simulation: campanile.simulate(),
+        campanile.Exploration: campanile.explore("dlrm-a", top=2),
+        campanile.Plan: campanile.plan(hosts=2, ranks_per_host=2),
+    }
+    for kind, result in found.items():
+        assert isinstance(result, kind)
+        missing = [name for name in kind.__annotations__ if name not in result]
+        assert not missing, (kind, missing)
+
+
 def test_explore():
     found = campanile.explore("dlrm-a", systems=["zionex:128", "h100:128"], top=3)
     assert len(found) > 0 and "<html" in found.to_html()

@@ -97,6 +97,15 @@ def test_wrong_types_name_the_column(shop):
     assert "user" in told and "row 1" in told and "one type" in told
 
 
+def test_frames_that_arrow_has_not(shop):
+    pandas = needed("pandas")
+    needed("pyarrow")
+    frame = pandas.DataFrame(flat(shop))
+    assert "of one type" in refusal(frame.assign(user=["u1", 7] * 600))
+    twice = pandas.concat([frame, frame[["user"]]], axis=1)
+    assert "a name of its own" in refusal(twice)
+
+
 def test_numbers_that_are_none_are_bad_rows(shop):
     nan = {**flat(shop), "price": numpy.array([numpy.nan] * 1200)}
     told = refusal(nan)

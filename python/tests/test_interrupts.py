@@ -3,11 +3,12 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
 import campanile
-from conftest import config, flat
+from conftest import config, flat, needed
 
 
 def long_run(epochs):
@@ -39,6 +40,40 @@ def test_ctrl_c_without_progress_is_seen(shop, tmp_path):
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         campanile.train(long_run(100_000), data=flat(shop), out=tmp_path / "run", progress=False)
+    assert campanile.load(tmp_path / "run").step > 0
+
+
+def test_the_stop_button_of_a_notebook(tmp_path):
+    needed("ipykernel")
+    manager = needed("jupyter_client").manager.KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path))
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        run = {"train": {"steps": 1_000_000, "batch": 64}, "data": {"synthetic": {"eval_samples": 256}}}
+        asked = client.execute(f"import campanile; campanile.train({run!r}, out='run')")
+        shown, error = False, None
+        while error is None:
+            message = client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            if message["msg_type"] == "stream" and "training:" in message["content"]["text"] and not shown:
+                shown = True
+                manager.interrupt_kernel()
+            if message["msg_type"] == "error":
+                error = message["content"]
+        assert shown and error["ename"] == "KeyboardInterrupt" and "the state is saved in run" in error["evalue"]
+        # The interpreter lives on. What is asked right after an error is not carried out.
+        statuses = []
+        while "ok" not in statuses and len(statuses) < 20:
+            reply = client.execute("print('step', campanile.load('run').step)", reply=True, timeout=60)
+            statuses.append(reply["content"]["status"])
+            time.sleep(0.2)
+        assert statuses[-1] == "ok", statuses
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
     assert campanile.load(tmp_path / "run").step > 0
 
 
