@@ -1,6 +1,6 @@
 //! `campanile`: train recommendation models that are too large for one machine, on the topology you have.
 //!
-//! The command line as a library: [`main`] is the program, and [`answer`] asks one of its questions for another program.
+//! The command line as a library: [`main`] is the program, and [`answer()`] asks one of its questions for another program.
 #![forbid(unsafe_code)]
 
 mod affinity;

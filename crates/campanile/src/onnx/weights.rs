@@ -3,6 +3,7 @@
 use super::graph::Parameter;
 use super::proto::ElementType;
 use crate::Error;
+use bytemuck::cast_slice;
 use kernels::encode_halves;
 use spec::table_format::TableFormat;
 use std::io::{self, Write};
@@ -28,15 +29,12 @@ pub fn write_numbers(
             let columns = column..columns.min(column + column_step);
             let floats = &mut block[..rows.len() * columns.len()];
             checkpoint.read_rows(&parameter.name, rows.clone(), columns, floats)?;
-            let halves = |format| {
-                encode_halves(format, floats).into_iter().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()
+            let written = match parameter.element {
+                ElementType::Float16 => out.write_all(cast_slice(&encode_halves(TableFormat::F16, floats))),
+                ElementType::Bfloat16 => out.write_all(cast_slice(&encode_halves(TableFormat::Bf16, floats))),
+                ElementType::Float | ElementType::Int64 => out.write_all(cast_slice(floats)),
             };
-            let bytes = match parameter.element {
-                ElementType::Float16 => halves(TableFormat::F16),
-                ElementType::Bfloat16 => halves(TableFormat::Bf16),
-                _ => floats.iter().flat_map(|number| number.to_le_bytes()).collect(),
-            };
-            out.write_all(&bytes).map_err(refuse)?;
+            written.map_err(refuse)?;
         }
     }
     Ok(())

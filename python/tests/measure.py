@@ -1,8 +1,8 @@
 """Measures what the Python package costs, and keeps the raw numbers in reports/python.
 
-    python python/measure.py overhead --binary target/release/campanile
-    python python/measure.py table --rows 10000000
-    python python/measure.py trainings --count 1000
+    python python/tests/measure.py overhead --binary target/release/campanile
+    python python/tests/measure.py table --rows 10000000
+    python python/tests/measure.py trainings --count 1000
 
 Run it with a Python that has a wheel of scripts/wheel, pandas and pyarrow, from the root of the repository.
 """
@@ -20,11 +20,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import campanile
 
-REPORTS = pathlib.Path(__file__).parents[1] / "reports" / "python"
+REPORTS = pathlib.Path(__file__).parents[2] / "reports" / "python"
 
 
 def keep(name: str, record: dict) -> None:
@@ -43,35 +44,65 @@ def resident() -> int:
         return int(statm.read().split()[1]) * resource.getpagesize()
 
 
+class Watch:
+    """Largest anonymous memory of this process while it is watched: what is not a mapped file."""
+
+    def __enter__(self) -> "Watch":
+        self.before = self.largest = self.anonymous()
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.thread.join()
+
+    def look(self) -> None:
+        while not self.done.wait(0.01):
+            self.largest = max(self.largest, self.anonymous())
+
+    @staticmethod
+    def anonymous() -> int:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
+
+
 def overhead(binary: str, repeats: int) -> None:
-    """Wall time of one run by the command line and from Python, in turns: whole processes, and the call alone."""
-    config = "[train]\nsteps = 600\n[data.synthetic]\neval_samples = 32768\n"
-    call = "import campanile, sys, time; began = time.perf_counter(); m = campanile.train(sys.argv[1], out=sys.argv[2], progress=False); print(time.perf_counter() - began, m.summary.parameters_sha256)"
-    times = {"command_line": [], "python_process": [], "python_call": []}
+    """Times of one run on one rank by the command line and from Python, in turns: wall and CPU time of whole processes. CPU time is what counts
+    on a machine that others use."""
+    config = "[train]\nsteps = 400\nthreads = 1\n[topology]\nhosts = 1\nranks_per_host = 1\n[data.synthetic]\neval_samples = 32768\n"
+    call = "import campanile, json, sys; m = campanile.train(sys.argv[1], out=sys.argv[2], progress=False); print(json.dumps(m.summary.to_dict()))"
+    times = {"command_line": [], "python": []}
+    cpu = {"command_line": [], "python": []}
     digests = set()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.toml")
         pathlib.Path(path).write_text(config)
         for number in range(repeats):
-            began = time.perf_counter()
-            done = subprocess.run([binary, "train", path, "--out", f"{folder}/cli{number}", "--quiet", "--json"], capture_output=True, text=True, check=True)
-            times["command_line"].append(time.perf_counter() - began)
-            digests.add(json.loads(done.stdout.splitlines()[-1])["parameters_sha256"])
-            began = time.perf_counter()
-            done = subprocess.run([sys.executable, "-c", call, path, f"{folder}/py{number}"], capture_output=True, text=True, check=True)
-            times["python_process"].append(time.perf_counter() - began)
-            inside, digest = done.stdout.split()
-            times["python_call"].append(float(inside))
-            digests.add(digest)
-    medians = {name: statistics.median(values) for name, values in times.items()}
+            asked = {
+                "command_line": [binary, "train", path, "--out", f"{folder}/cli{number}", "--quiet", "--json"],
+                "python": [sys.executable, "-c", call, path, f"{folder}/py{number}"],
+            }
+            for name, command in asked.items():
+                used, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                times[name].append(time.perf_counter() - began)
+                since = resource.getrusage(resource.RUSAGE_CHILDREN)
+                cpu[name].append(since.ru_utime + since.ru_stime - used.ru_utime - used.ru_stime)
+                digests.add(json.loads(done.stdout.splitlines()[-1])["parameters_sha256"])
+    of = lambda kind, seconds: {name: kind(values) for name, values in seconds.items()}  # noqa: E731
+    over = lambda values: values["python"] / values["command_line"] - 1  # noqa: E731
     keep(
         "overhead",
         {
             "config": config,
             "seconds": times,
-            "median_seconds": medians,
-            "overhead_of_process": medians["python_process"] / medians["command_line"] - 1,
-            "overhead_of_call": medians["python_call"] / medians["command_line"] - 1,
+            "cpu_seconds": cpu,
+            "overhead_of_median_seconds": over(of(statistics.median, times)),
+            "overhead_of_least_seconds": over(of(min, times)),
+            "overhead_of_median_cpu_seconds": over(of(statistics.median, cpu)),
+            "overhead_of_least_cpu_seconds": over(of(min, cpu)),
             "same_digest": len(digests) == 1,
         },
     )
@@ -100,7 +131,8 @@ def table(rows: int) -> None:
     taken, seconds = peak() - before, time.perf_counter() - began
     run = {"data": {"schema": schema, "split": 0.01}, "model": {"dim": 8}, "train": {"steps": 20, "batch": 4096}}
     began = time.perf_counter()
-    model = campanile.train(run, data=arrow, progress=False)
+    with Watch() as watch:
+        model = campanile.train(run, data=arrow, progress=False)
     trained = peak() - before
     record = {
         "rows": rows,
@@ -108,6 +140,7 @@ def table(rows: int) -> None:
         "peak_growth_of_taking_in_bytes": taken,
         "taking_in_seconds": seconds,
         "peak_growth_of_training_bytes": trained,
+        "peak_anonymous_growth_of_training_bytes": watch.largest - watch.before,
         "training_seconds": time.perf_counter() - began,
         "steps": model.step,
     }
