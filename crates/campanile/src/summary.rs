@@ -1,6 +1,7 @@
 //! Summary of a run as JSON, for programs.
 
 use crate::evaluation::Evaluated;
+use crate::folder::metrics::Cache;
 use crate::train::WarmStarted;
 use serde_json::json;
 use spec::run::Run;
@@ -41,6 +42,9 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     });
+    if let Some(cache) = &outcome.cache {
+        result["cache"] = json!(Cache::of(cache));
+    }
     if let Some(warm_start) = warm_start {
         result["warm_start"] = json!(warm_start);
     }

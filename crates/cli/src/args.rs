@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use campanile::file::{read_config, whole};
 use campanile::logs::is_prepared;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use spec::byte_size::ByteSize;
 use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::device::DeviceChoice;
@@ -17,6 +18,7 @@ use spec::plan::PlanChoice;
 use spec::precision::PrecisionConfig;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
+use spec::table_cache::CachePolicy;
 use spec::table_format::TableFormat;
 use spec::towers::{Assignment, Module, TowersFile};
 use spec::wire::WireConfig;
@@ -116,6 +118,23 @@ pub struct RunArgs {
     /// is what was computed; the same run rounds the same way) [default: stochastic]
     #[arg(long, value_name = "nearest|stochastic", help_heading = "Model")]
     pub rounding: Option<Rounding>,
+    /// Memory for tables on each host, such as 2GiB, shared out to its ranks. Tables that do not fit keep all rows in files, and in memory
+    /// those that batches need: rows of the next batch are read while this one computes. The result is the same to the last bit (CPU
+    /// only) [default: all tables are in memory]
+    #[arg(long, value_name = "SIZE", help_heading = "Model")]
+    pub table_memory: Option<ByteSize>,
+    /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory. Its files are scratch: they are gone when
+    /// the run ends, and a run that is resumed fills them from its checkpoint
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    pub table_store: Option<PathBuf>,
+    /// Which row leaves memory for another: lru (the one that was used longest ago) or lfu (the one that the fewest batches used); or
+    /// mapped, to map files and leave all to the operating system, which keeps to --table-memory only inside a cgroup [default: lru]
+    #[arg(long, value_name = "lru|lfu|mapped", help_heading = "Model")]
+    pub cache_policy: Option<CachePolicy>,
+    /// Number format of rows in memory, where --tables has fewer bits: f32 keeps rows that are used often in full precision, and rounds
+    /// them when they leave memory [default: that of the table]
+    #[arg(long, value_name = "f32|f16|bf16", help_heading = "Model")]
+    pub cache_format: Option<TableFormat>,
     /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of
     /// the tables too, where no vector leaves its rank; for all other interactions, whether vectors are looked up, and tables
     /// updated, in place: auto, always or never [default: auto: dot products on GPUs, in tf32 or bf16; in place everywhere]
@@ -328,6 +347,10 @@ impl RunArgs {
             config.model.features.iter_mut().flatten().for_each(|feature| feature.format = None);
         }
         set(&mut config.tables.rounding, &self.rounding);
+        set(&mut config.tables.memory, &self.table_memory);
+        set(&mut config.tables.store, &self.table_store);
+        set(&mut config.tables.cache_policy, &self.cache_policy);
+        set(&mut config.tables.cache_format, &self.cache_format);
         set(&mut config.train.threads, &self.threads);
         self.set_device(&mut config);
         set(&mut config.train.batch, &self.batch);

@@ -8,6 +8,7 @@ use crate::bytes::inside;
 use crate::cuda::memory::{CardMemory, Pointer};
 use crate::memory::Space;
 use crate::{Bytes, KernelError};
+use std::fs::File;
 use std::marker::PhantomData;
 
 /// Type of the elements of a [`Buffer`].
@@ -115,6 +116,12 @@ impl<T: Element> Buffer<T> {
         Ok(Self { bytes, len, stored: Stored::Plain, element: PhantomData })
     }
 
+    /// Makes `len` zeros in a new file that is mapped into the memory of the host: the operating system keeps in memory what it sees fit.
+    pub fn mapped(file: &File, len: usize) -> Result<Self, KernelError> {
+        let bytes = Bytes::mapped(file, bytes_of::<T>(len)?)?;
+        Ok(Self { bytes, len, stored: Stored::Plain, element: PhantomData })
+    }
+
     /// Makes a copy of `data` in `space`; the contents are dropped where the space keeps none.
     pub fn from_slice(space: impl Into<Space>, data: &[T]) -> Result<Self, KernelError> {
         let mut buffer = Self::zeroed(space, data.len())?;
@@ -167,6 +174,23 @@ impl<T: Element> Buffer<T> {
         self.plain("write")?;
         inside("write", at, data.len(), self.len)?;
         self.bytes.memory.write(at * size_of::<T>(), bytemuck::cast_slice(data))
+    }
+
+    /// Copies elements from `at` on to the host as bytes, which need no alignment: as many elements as `bytes` has room for.
+    pub fn read_bytes(&self, at: usize, bytes: &mut [u8]) -> Result<(), KernelError> {
+        self.plain("read")?;
+        inside("read", at, bytes.len() / size_of::<T>(), self.len)?;
+        match self.bytes.memory.read(at * size_of::<T>(), bytes)? {
+            true => Ok(()),
+            false => Err(KernelError::NoContents { op: "read" }),
+        }
+    }
+
+    /// Copies bytes of the host, which need no alignment, to the elements from `at` on.
+    pub fn write_bytes(&mut self, at: usize, bytes: &[u8]) -> Result<(), KernelError> {
+        self.plain("write")?;
+        inside("write", at, bytes.len() / size_of::<T>(), self.len)?;
+        self.bytes.memory.write(at * size_of::<T>(), bytes)
     }
 
     /// Fills `len` elements from `at` on, block after block: `fill(i, block)` gets the offset of the block, counted from
@@ -256,8 +280,8 @@ impl<T: Element> Buffer<T> {
         self.bytes.has_contents()
     }
 
-    /// Copies the bytes of elements from `at` on to the host.
-    pub(crate) fn read_bytes(&self, at: usize, data: &mut [u8]) -> Result<(), KernelError> {
+    /// Copies the bytes of elements from `at` on to the host, where they have contents.
+    pub(crate) fn copy_bytes(&self, at: usize, data: &mut [u8]) -> Result<(), KernelError> {
         inside("read", at, data.len() / size_of::<T>(), self.len)?;
         self.bytes.memory.read(at * size_of::<T>(), data).map(|_| ())
     }

@@ -1,7 +1,9 @@
 //! Raw memory on a device: what transports move.
 
-use crate::memory::{Memory, Space};
+use crate::memory::host::HostMemory;
+use crate::memory::{Home, Memory, Space};
 use crate::{Buffer, Element, KernelError};
+use std::fs::File;
 
 /// Raw memory in a [`Space`], aligned to 64 bytes.
 #[derive(Debug)]
@@ -21,6 +23,12 @@ impl Bytes {
     pub fn zeroed(space: impl Into<Space>, len: usize) -> Result<Self, KernelError> {
         let space = space.into();
         Ok(Self { memory: Memory::zeroed(&space, len)?, space })
+    }
+
+    /// Maps `len` zero bytes of a new file into the memory of the host.
+    pub(crate) fn mapped(file: &File, len: usize) -> Result<Self, KernelError> {
+        let space = Space { home: Home::Host, exchange: false };
+        Ok(Self { memory: Memory::Host(HostMemory::mapped(file, len)?), space })
     }
 
     /// Takes all bytes out, and leaves empty memory in the same space.

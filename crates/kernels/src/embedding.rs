@@ -13,6 +13,7 @@ use crate::{Buffer, Device, KernelError, RowStore};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::table_format::TableFormat;
+use std::fs::File;
 use std::ops::Range;
 
 /// One table (or shard) and the state that the optimizer keeps beside it.
@@ -58,6 +59,28 @@ impl Table {
             weights: RowStore::zeroed(device, format, of(dim)?)?,
             state: Buffer::zeroed(device, of(rule.state_per_row(dim))?)?,
         })
+    }
+
+    /// As [`Table::in_format`], with weights and optimizer state in two new files that are mapped into the memory of the host.
+    pub fn mapped(
+        [weights, state]: [&File; 2],
+        format: TableFormat,
+        [rows, dim]: [usize; 2],
+        pooling: Pooling,
+        rule: &UpdateRule,
+    ) -> Result<Self, KernelError> {
+        let weights = RowStore::mapped(weights, format, size([rows, dim]))?;
+        let state = Buffer::mapped(state, size([rows, rule.state_per_row(dim)]))?;
+        Ok(Self { rows, dim, pooling, weights, state })
+    }
+
+    /// Makes room for `rows` rows. Those that are there stay, and the values of new ones are unspecified.
+    pub fn grow(&mut self, rows: usize) -> Result<(), KernelError> {
+        let state = self.state.len() / self.rows.max(1);
+        self.weights.resize(size([rows, self.dim]))?;
+        self.state.resize(size([rows, state]))?;
+        self.rows = rows;
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::memory::Space;
 use crate::{Buffer, KernelError};
 use spec::random::RandomSequence;
 use spec::table_format::TableFormat;
+use std::fs::File;
 
 /// Weights of a table, row by row. Whatever their format, they are read and written as floats here; lookups and updates read them as
 /// they are.
@@ -22,6 +23,8 @@ pub struct RowStore {
     rows: Rows,
     /// Random numbers by which updates round; `None` to round to nearest.
     random: Option<RandomRounding>,
+    /// Row of the table in each slot, where slots hold some rows of a larger table; empty where slot and row are the same.
+    named: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,16 @@ impl RowStore {
             None => Rows::F32(Buffer::zeroed(space, len)?),
             Some(half) => Rows::Half(half, Buffer::zeroed(space, len)?),
         };
-        Ok(Self { rows, random: None })
+        Ok(Self { rows, random: None, named: Vec::new() })
+    }
+
+    /// Makes `len` weights of 0 in a new file that is mapped into the memory of the host.
+    pub fn mapped(file: &File, format: TableFormat, len: usize) -> Result<Self, KernelError> {
+        let rows = match Half::of(format) {
+            None => Rows::F32(Buffer::mapped(file, len)?),
+            Some(half) => Rows::Half(half, Buffer::mapped(file, len)?),
+        };
+        Ok(Self { rows, random: None, named: Vec::new() })
     }
 
     /// Changes the numbers of 16 bits from `at` on, one row; floats are left alone.
@@ -136,6 +148,7 @@ impl RowStore {
     #[inline(always)]
     pub(crate) fn rounding(&self, row: usize, step: u64) -> RowRounding {
         let bits = self.random.map(|random| {
+            let row = self.named.get(row).map_or(row, |&row| row as usize);
             let row = random.first_row.wrapping_add(row) as u64;
             random.sequence.bits((step << 32).wrapping_add(row))
         });
@@ -170,6 +183,41 @@ impl RowStore {
             halves.write(at + i * BLOCK, block)?;
         }
         Ok(())
+    }
+
+    /// Says that a slot holds some row of a larger table, by whose number its weights are rounded.
+    pub fn name_row(&mut self, slot: usize, row: u32) {
+        if self.random.is_none() {
+            return;
+        }
+        if slot >= self.named.len() {
+            self.named.resize(slot + 1, 0);
+        }
+        self.named[slot] = row;
+    }
+
+    /// Makes room for `len` weights. Those that are there stay, and the values of new ones are unspecified.
+    pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
+        match &mut self.rows {
+            Rows::F32(floats) => floats.resize(len),
+            Rows::Half(_, halves) => halves.resize(len),
+        }
+    }
+
+    /// Reads weights from `at` on as they are stored: as many as `bytes` has room for.
+    pub fn read_stored(&self, at: usize, bytes: &mut [u8]) -> Result<(), KernelError> {
+        match &self.rows {
+            Rows::F32(floats) => floats.read_bytes(at, bytes),
+            Rows::Half(_, halves) => halves.read_bytes(at, bytes),
+        }
+    }
+
+    /// Writes weights from `at` on as they are stored.
+    pub fn write_stored(&mut self, at: usize, bytes: &[u8]) -> Result<(), KernelError> {
+        match &mut self.rows {
+            Rows::F32(floats) => floats.write_bytes(at, bytes),
+            Rows::Half(_, halves) => halves.write_bytes(at, bytes),
+        }
     }
 
     /// All weights as they are stored, where that is in 16 bits.

@@ -217,7 +217,7 @@ impl Download {
             }
             None if buffer.has_contents() => {
                 self.host.resize(at + bytes, 0);
-                buffer.read_bytes(range.start, &mut self.host[at..])?;
+                buffer.copy_bytes(range.start, &mut self.host[at..])?;
             }
             None => self.parts[part.index] = None,
         }

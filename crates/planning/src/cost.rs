@@ -20,6 +20,7 @@ use crate::step::{Compute, Op, Period, Reduction, StepGraph, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
 use crate::workload::Convention;
+use spec::schedule::Lane;
 use std::fmt;
 use std::str::FromStr;
 
@@ -120,6 +121,10 @@ impl FromStr for CostKind {
 /// Seconds of every operation of a step.
 pub fn seconds(model: &dyn CostModel, step: &StepGraph, system: &System) -> Vec<f64> {
     let price = |op: &Op| match &op.work {
+        // Whatever the model: rows come from disks, and go there.
+        Work::Compute(compute) if op.lane == Lane::Storage => {
+            compute.bytes * system.devices_per_node as f64 / system.storage_bytes_per_s
+        }
         Work::Compute(compute) => model.compute(compute, system),
         Work::Transfer(transfer) => model.transfer(transfer, system),
         Work::Reduction(reduction) => model.reduction(reduction, system),

@@ -13,7 +13,7 @@
 
 use crate::simulator::Simulation;
 use crate::step::StepGraph;
-use crate::system::{Device, Link, System};
+use crate::system::{Device, Link, NVME, System};
 use crate::{Links, Timeline};
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::{Amount, Class, MachineRates, MachineRatesError, OperationModel};
@@ -137,6 +137,7 @@ pub fn system(name: &str, calibration: &MachineRates, memory_bytes: f64) -> Syst
         intra: over(GroupSpan::Host),
         inter: over(GroupSpan::Peers),
         all_reduce_intra_share: 0.0,
+        storage_bytes_per_s: NVME,
     }
 }
 

@@ -109,6 +109,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         clip_norm: train.clip_norm,
     };
     let device = device_of_tables(&model, device)?;
+    let table_cache = config.tables.check_cache(&model, &placement, &optimizers.tables.update, device)?;
     let checkpoints_kept = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
     let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
@@ -126,6 +127,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
         table_rounding: config.tables.rounding.unwrap_or(Rounding::Stochastic),
+        table_cache,
         regularisation,
         positive_weight: train.positive_weight.unwrap_or(1.0),
         sample_weights: log.is_some_and(|log| log.sample_weights),

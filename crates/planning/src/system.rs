@@ -28,6 +28,9 @@ pub struct System {
     /// The part of an all-reduce across nodes that MAD-Max takes to go at the speed inside a node, 0 to 1.
     #[serde(default = "default_share")]
     pub all_reduce_intra_share: f64,
+    /// Bytes a second that a node reads from its disks, or writes to them, in rows of tables larger than memory; its devices share them.
+    #[serde(default = "default_storage")]
+    pub storage_bytes_per_s: f64,
 }
 
 /// Peak performance of a device, and the share of it that programs reach.
@@ -68,6 +71,13 @@ pub struct Link {
 
 /// On ZionEX, by MAD-Max's measurements.
 const ZIONEX_SHARE: f64 = 0.2746;
+
+/// Bytes a second of one NVMe disk of a data centre, as its makers state them.
+pub(crate) const NVME: f64 = 3.2e9;
+
+fn default_storage() -> f64 {
+    NVME
+}
 
 fn default_share() -> f64 {
     ZIONEX_SHARE
@@ -156,6 +166,9 @@ impl System {
             if value != 0.0 && !range.contains(&value) {
                 return number(field, value, "0, or between 1 and 1e24");
             }
+        }
+        if !(self.storage_bytes_per_s > 0.0 && self.storage_bytes_per_s.is_finite()) {
+            return number("storage_bytes_per_s", self.storage_bytes_per_s, "above 0");
         }
         if !(0.0..=1.0).contains(&self.all_reduce_intra_share) {
             return number("all_reduce_intra_share", self.all_reduce_intra_share, "between 0 and 1");

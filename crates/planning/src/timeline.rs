@@ -93,7 +93,7 @@ impl Timeline {
         let items = phases.iter().zip(seconds).map(|(phase, &seconds)| Item {
             lane: phase.lane,
             after: &phase.after,
-            computes: matches!(phase.work, Work::Compute(_)),
+            computes: phase.lane == Lane::Compute,
             shares: links == Links::Shared && crosses(&phase.work),
             seconds,
         });

@@ -255,7 +255,7 @@ fn deployment(model: &Model, placement: &Placement, groups: Option<Groups>, wire
         Some(groups) => Dataflow::Sptt(Sptt::new(model, placement, groups, PeerPermute::Ids).unwrap()),
     };
     let (model, placement) = (model.clone(), placement.clone());
-    Deployment { model, placement, dataflow, wire, all_reduce: Algorithm::Direct, emulation: None }
+    Deployment { model, placement, dataflow, wire, all_reduce: Algorithm::Direct, emulation: None, cached: None }
 }
 
 #[test]

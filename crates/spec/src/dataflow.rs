@@ -18,6 +18,7 @@ use crate::emulation::Emulation;
 use crate::model::{Member, Model};
 use crate::placement::{CopyUpdate, Placement, Shard};
 use crate::program::Algorithm;
+use crate::table_cache::CachedShards;
 use crate::topology::{Groups, Numbering, Topology};
 use crate::towers::Module;
 use crate::wire::Wire;
@@ -38,6 +39,8 @@ pub struct Deployment {
     pub all_reduce: Algorithm,
     /// Nodes whose dense gradients the only rank emulates; `None` where every rank has its own.
     pub emulation: Option<Emulation>,
+    /// Rows of each table that ranks keep in memory; `None` where they keep all.
+    pub cached: Option<CachedShards>,
 }
 
 /// Dataflow: how vectors get from the tables to the samples.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+pub mod byte_size;
 pub mod codec;
 pub mod dataflow;
 pub mod device;
@@ -25,6 +26,7 @@ pub mod schedule;
 pub mod schema;
 pub mod statistics;
 pub mod synthetic;
+pub mod table_cache;
 pub mod table_format;
 mod text;
 pub mod topology;

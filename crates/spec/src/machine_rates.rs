@@ -82,6 +82,14 @@ pub struct OperationModel {
     pub worst_error: f64,
 }
 
+/// What to do where a class has no rate.
+fn remedy(class: Class) -> &'static str {
+    match class {
+        Class::Storage => "add an operation of this class to the file, with the bytes_per_s of the disk",
+        _ => "`campanile calibrate` measures all of them",
+    }
+}
+
 /// Reason why machine rates are invalid, or cannot price a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MachineRatesError {
@@ -102,7 +110,7 @@ pub enum MachineRatesError {
         what: String,
     },
     /// No rate was measured for a class of computation.
-    #[error("no rate was measured for {class} (phase {phase:?}); `campanile calibrate` measures all of them")]
+    #[error("no rate was measured for {class} (phase {phase:?}); {}", remedy(*class))]
     Class {
         /// Class without a rate.
         class: Class,

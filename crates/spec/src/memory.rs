@@ -14,7 +14,7 @@
 //! let placement = Placement::of_layouts(&model, Topology::new(1, 2).unwrap(), &layouts).unwrap();
 //! let dataflow = Dataflow::Flat(AllToAll::Flat);
 //! let (wire, all_reduce) = (Wire::default(), Algorithm::Direct);
-//! let deployment = Deployment { model, placement, dataflow, wire, all_reduce, emulation: None };
+//! let deployment = Deployment { model, placement, dataflow, wire, all_reduce, emulation: None, cached: None };
 //! let bytes = |batch, trains| Buffers::new(&deployment, batch, trains, Rounding::NONE).activations(0);
 //! assert_eq!(bytes(128, true), 2.0 * bytes(64, true));
 //! assert!(bytes(64, false) < bytes(64, true));

@@ -43,6 +43,7 @@ use crate::placement::Placement;
 use crate::precision::Precisions;
 use crate::program::Algorithm;
 use crate::schedule::{Schedule, StepOptions, Task};
+use crate::table_cache::TableCache;
 use crate::topology::Topology;
 use crate::wire::Wire;
 use std::ops::Range;
@@ -68,6 +69,8 @@ pub struct Run {
     pub table_optimizer: Optimizer,
     /// Rounding of updated weights of tables in formats other than f32.
     pub table_rounding: Rounding,
+    /// Tables larger than memory: what ranks keep of them; `None` to keep all.
+    pub table_cache: Option<TableCache>,
     /// What is done to weights, gradients and labels besides the update rules.
     pub regularisation: Regularisation,
     /// Factor of the loss of samples whose label is 1, and of such samples in metrics; 1 by default.
@@ -214,6 +217,7 @@ impl Run {
             wire: self.wire,
             all_reduce: self.all_reduce,
             emulation: self.emulation,
+            cached: self.table_cache.as_ref().and_then(TableCache::fetched).cloned(),
         }
     }
 

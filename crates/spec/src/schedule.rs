@@ -1,4 +1,4 @@
-//! One training step as a value: phases in issue order on three lanes, with their dependencies, bytes and FLOPs.
+//! One training step as a value: phases in issue order on their lanes, with their dependencies, bytes and FLOPs.
 //!
 //! The trainer executes a schedule, the simulator prices it, `campanile schedule` prints it. There is no other step.
 //!
@@ -85,6 +85,8 @@ pub enum Lane {
     /// Lane of the reductions of dense gradients, so that no exchange on the critical path queues behind them. Both share
     /// the network.
     Gradients,
+    /// Lane of rows of tables between files and memory.
+    Storage,
 }
 
 /// Slot: a value that phases read and write. Dependencies follow from slots.
@@ -107,6 +109,12 @@ pub enum Slot {
     Sorted,
     /// Weights and optimizer state of the tables.
     Tables,
+    /// Rows that ids name and that are not in memory, and rows that leave memory for them.
+    Moving,
+    /// Rows that arrived in memory.
+    Fetched,
+    /// Files of rows, without those that leave memory.
+    Stored,
     /// Pooled vectors as they were looked up.
     Pooled,
     /// Partial sums, looked up in tables cut by rows.
@@ -434,6 +442,7 @@ impl fmt::Display for Lane {
             Lane::Compute => "compute",
             Lane::Exchange => "exchange",
             Lane::Gradients => "gradients",
+            Lane::Storage => "storage",
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::codec::Codec;
 use crate::dataflow::{Deployment, Sptt};
 use crate::model::Model;
 use crate::placement::{CopyUpdate, Placement, Shard, share, width};
+use crate::table_cache::CachedShard;
 use serde::Serialize;
 use std::fmt;
 
@@ -43,6 +44,9 @@ pub enum Quantity {
     HeldBytes,
     /// Bytes of the rows of [`Quantity::LookedUpRows`], in the number formats of their tables.
     LookedUpBytes,
+    /// Bytes of the rows that are not in memory, of those that ids of the whole world name: as many as if ids were uniform. Ids that
+    /// prefer some rows find more of them in memory.
+    MissingBytes,
     /// Floats of the pooled vectors that are looked up here.
     LookedUpVectors,
     /// Floats of the vectors of the whole world's samples in shards that this rank alone holds.
@@ -161,6 +165,16 @@ impl Quantity {
             Quantity::HeldBytes => by_samples.iter().map(|s| ids_of(s) * bytes(s)).sum(),
             Quantity::LookedUpRows => looked_up(&ids_of, &|s| sizes.ids_of(rank, s), &floats),
             Quantity::LookedUpBytes => looked_up(&ids_of, &|s| sizes.ids_of(rank, s), &bytes),
+            Quantity::MissingBytes => deployment.cached.as_ref().map_or(0, |cached| {
+                let shards = held.iter().zip(cached.of_rank(rank));
+                let missing = |(s, cached): (&Shard, &Option<CachedShard>)| {
+                    let Some(CachedShard { slots, row_bytes }) = *cached else { return 0 };
+                    let (rows, ids) = (s.rows.len(), ids_of(s));
+                    let resident = slots as f64 / rows.max(1) as f64;
+                    (expected_distinct(ids, rows) as f64 * (1.0 - resident)) as u64 * row_bytes as u64
+                };
+                shards.map(missing).sum()
+            }),
             Quantity::LookedUpVectors => looked_up(&samples_of, &|_| sizes.samples[rank], &floats),
             Quantity::OwnedVectors => world_samples() * width(placement.owned_by(rank)) as u64,
             Quantity::GatheredVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).input_width as u64),
@@ -210,6 +224,7 @@ impl fmt::Display for Volume {
                 Quantity::LookedUpRows => format!("{each}·looked-up rows"),
                 Quantity::HeldBytes => format!("{each}·bytes of held rows"),
                 Quantity::LookedUpBytes => format!("{each}·bytes of looked-up rows"),
+                Quantity::MissingBytes => format!("{each}·bytes of missing rows"),
                 Quantity::LookedUpVectors => format!("{each}·looked-up vectors"),
                 Quantity::OwnedVectors => format!("{each}·owned vectors"),
                 Quantity::GatheredVectors => format!("{each}·gathered vectors"),

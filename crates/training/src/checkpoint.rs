@@ -68,6 +68,7 @@ pub use manifest::Manifest;
 pub use read::Checkpoint;
 pub use values::Values;
 pub use warm_start::{TakenRows, TakenWeights};
+pub(crate) use write::{Stream, write_streams};
 pub use write::{Piece, RankFile, write_pieces};
 
 // Files hold little-endian floats, and memory is written and read as it is.

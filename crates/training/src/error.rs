@@ -7,6 +7,7 @@ use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
 use spec::schedule::{CollectiveKind, Group};
+use std::path::PathBuf;
 
 /// Reason why a rank, and with it the run, stopped.
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +145,14 @@ pub enum Error {
         /// The group that was asked for.
         group: Group,
     },
+    /// Rows of tables that are larger than memory cannot be kept in their files.
+    #[error("rows of tables in {path}: {problem} (--table-store)", path = path.display())]
+    TableStore {
+        /// File or folder of the rows.
+        path: PathBuf,
+        /// What went wrong, and what to do.
+        problem: String,
+    },
     /// The requested split has no samples.
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,
@@ -156,6 +165,15 @@ pub enum Error {
     /// A rank failed; all stopped.
     #[error(transparent)]
     Failure(#[from] Box<Failure>),
+}
+
+impl From<Error> for CheckpointError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Kernel(error) => Self::Memory(error),
+            error => Self::Rows { problem: error.to_string() },
+        }
+    }
 }
 
 impl Error {
@@ -179,6 +197,7 @@ impl Error {
             | Self::Memory { .. }
             | Self::GpuMemory(_)
             | Self::TableMemory { .. }
+            | Self::TableStore { .. }
             | Self::Ranks { .. }
             | Self::Checkpoint(_)
             | Self::Resume { .. }

@@ -14,15 +14,17 @@
 //! Folders, and who may use whom; all may use [`Error`] and [`metrics`]:
 //!
 //! ```text
-//! run         launches ranks, loops over epochs, evaluates, saves   → checkpoint, step, dataflow, layers, samples
-//! checkpoint  a rank's state as named tensors, and these as files   → step, layers
-//! step        interprets a schedule on the state of one rank        → dataflow, layers, samples
-//! dataflow    what travels between ranks, and how it is laid out    → samples
+//! run         launches ranks, loops over epochs, evaluates, saves   → checkpoint, step, dataflow, layers, samples, cache
+//! checkpoint  a rank's state as named tensors, and these as files   → step, layers, cache
+//! step        interprets a schedule on the state of one rank        → dataflow, layers, samples, cache
+//! dataflow    what travels between ranks, and how it is laid out    → samples, cache
 //! layers      forward and backward passes
 //! samples     where samples come from, and reading ahead
+//! cache       tables larger than memory: rows in files and in memory
 //! ```
 #![forbid(unsafe_code)]
 
+mod cache;
 pub mod checkpoint;
 mod cpu_clock;
 pub mod dataflow;
@@ -33,6 +35,7 @@ mod run;
 mod samples;
 mod step;
 
+pub use cache::CacheCounts;
 pub use checkpoint::contents::check_contents;
 pub use error::Error;
 pub use layers::dense;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 /// Which folder may use which.
 fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([
-        ("run", &["checkpoint", "step", "dataflow", "layers", "samples"] as &[_]),
-        ("checkpoint", &["step", "layers"]),
-        ("step", &["dataflow", "layers", "samples"]),
-        ("dataflow", &["layers", "samples"]),
+        ("run", &["checkpoint", "step", "dataflow", "layers", "samples", "cache"] as &[_]),
+        ("checkpoint", &["step", "layers", "cache"]),
+        ("step", &["dataflow", "layers", "samples", "cache"]),
+        ("dataflow", &["layers", "samples", "cache"]),
+        ("cache", &[]),
         ("layers", &[]),
         ("samples", &[]),
     ])

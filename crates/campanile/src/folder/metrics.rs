@@ -112,6 +112,31 @@ pub struct Train {
     /// Learning rate of tables.
     #[serde(deserialize_with = "number")]
     pub rate_tables: f64,
+    /// Tables larger than memory, since the last record; left out where all tables are in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+}
+
+/// What tables larger than memory did, over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Share of the rows that batches needed and that were in memory.
+    #[serde(deserialize_with = "number")]
+    pub hit_rate: f64,
+    /// Different rows that batches needed, added up over batches and tables.
+    pub rows: u64,
+    /// Those that were not in memory.
+    pub missing_rows: u64,
+    /// Bytes that were read from files.
+    pub bytes_read: u64,
+    /// Bytes that were written to files.
+    pub bytes_written: u64,
+    /// Seconds for which the computation waited for rows; mean over ranks.
+    #[serde(deserialize_with = "number")]
+    pub stall_s: f64,
+    /// Seconds for which rows were read and written, beside the computation; mean over ranks.
+    #[serde(deserialize_with = "number")]
+    pub io_s: f64,
 }
 
 /// Line of the metrics: an evaluation. `training::metrics` has the formulas.

@@ -1,12 +1,21 @@
 //! What training reports, as records.
 
 use super::metrics::{
-    BEST_AUC, Bin, ByName, Eval, LabelEval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
+    BEST_AUC, Bin, ByName, Cache, Eval, LabelEval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
 };
 use spec::run::Run;
 use spec::schedule::Lane;
 use training::metrics::{CalibrationBin, Evaluation};
-use training::{LabelScores, PhaseReport, Scores};
+use training::{CacheCounts, LabelScores, PhaseReport, Scores};
+
+impl Cache {
+    /// What was counted.
+    pub fn of(counts: &CacheCounts) -> Self {
+        let CacheCounts { rows, missing, bytes_read, bytes_written, stall_s, io_s } = *counts;
+        let (hit_rate, missing_rows) = (counts.hit_rate(), missing);
+        Self { hit_rate, rows, missing_rows, bytes_read, bytes_written, stall_s, io_s }
+    }
+}
 
 impl Eval {
     /// An evaluation after `step` steps, with its breakdown and all labels.
@@ -70,6 +79,7 @@ impl From<&PhaseReport> for Phase {
             Lane::Compute => "compute",
             Lane::Exchange => "exchange",
             Lane::Gradients => "gradients",
+            Lane::Storage => "storage",
         };
         Self {
             name: phase.name.clone(),

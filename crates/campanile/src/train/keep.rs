@@ -167,6 +167,7 @@ fn record(event: Event) -> Option<MetricsLine> {
             samples_per_s,
             seconds,
             rates,
+            cache,
             ..
         }) => MetricsLine::Train(metrics::Train {
             step,
@@ -178,6 +179,7 @@ fn record(event: Event) -> Option<MetricsLine> {
             seconds,
             rate_dense: f64::from(rates.0),
             rate_tables: f64::from(rates.1),
+            cache: cache.as_ref().map(metrics::Cache::of),
         }),
         Event::Evaluating { .. } => return None,
         Event::Evaluated { step, scores } => MetricsLine::Eval(metrics::Eval::of_scores(step, scores)),

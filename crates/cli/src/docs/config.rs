@@ -11,7 +11,7 @@ use spec::schema::Schema;
 use std::fmt::Write;
 
 /// Keys whose flag of `train` has another name than the key.
-const RENAMED: [(&str, &str); 14] = [
+const RENAMED: [(&str, &str); 16] = [
     ("checkpoint.every", "checkpoint-every"),
     ("data.slices", "slice"),
     ("data.train", "data"),
@@ -23,6 +23,8 @@ const RENAMED: [(&str, &str); 14] = [
     // No flag lays out single tables.
     ("placement.tables", ""),
     ("tables.format", "tables"),
+    ("tables.memory", "table-memory"),
+    ("tables.store", "table-store"),
     ("train.overlap", "no-overlap"),
     ("wire.dense", "wire"),
     ("wire.gradients", "wire"),

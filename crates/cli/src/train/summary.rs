@@ -211,6 +211,18 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
         si(network as f64),
         outcome.threads
     );
+    if let Some(cache) = &outcome.cache {
+        let of_steps = |bytes_moved: u64| bytes(bytes_moved / outcome.timed.max(1));
+        let _ = writeln!(
+            text,
+            "  tables larger than memory   {:.1} % of the rows were in memory; a step read {} and wrote {}, and waited {:.1} ms for {:.1} ms of it",
+            100.0 * cache.hit_rate(),
+            of_steps(cache.bytes_read),
+            of_steps(cache.bytes_written),
+            1e3 * cache.stall_s / outcome.timed.max(1) as f64,
+            1e3 * cache.io_s / outcome.timed.max(1) as f64,
+        );
+    }
     let copied = placement.copied().count();
     if copied > 0 {
         let whose = if run.dataflow.sptt().is_some() { " of a tower group" } else { "" };

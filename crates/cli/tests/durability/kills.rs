@@ -36,6 +36,27 @@ fn a_run_from_files_that_is_killed_a_hundred_times_ends_as_if_it_was_not() {
     kill_from_files(MANY);
 }
 
+#[test]
+fn a_run_with_tables_larger_than_memory_that_is_killed_ends_as_if_it_was_not() {
+    kill_cached(FEW);
+}
+
+#[test]
+#[ignore = "long: scripts/test --long"]
+fn a_run_with_tables_larger_than_memory_that_is_killed_a_hundred_times_ends_as_if_it_was_not() {
+    kill_cached(MANY);
+}
+
+/// With a sixth of the tables in memory.
+fn kill_cached(kills: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let cache = ["--table-memory", "512KiB", "--table-store", text(&store)];
+    let args = [&SMALL.split(' ').collect::<Vec<_>>()[..], &cache].concat();
+    kill_often(kills, folder.path(), &args, &[100, 200, 300]);
+    assert_eq!(fs::read_dir(&store).unwrap().count(), 0, "nothing is left in the store");
+}
+
 fn kill_generated(kills: u64) {
     let folder = tempfile::tempdir().unwrap();
     kill_often(kills, folder.path(), &SMALL.split(' ').collect::<Vec<_>>(), &[100, 200, 300]);

@@ -3,6 +3,8 @@
 
 use crate::KernelError;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// A cache line: what SIMD and matrix units want.
@@ -40,6 +42,27 @@ impl HostMemory {
         Ok(Self { start, len, capacity: len })
     }
 
+    /// Maps `len` zero bytes of a new file, in whole huge pages: the operating system keeps those pages in memory that it sees fit. The file
+    /// may have no name any more.
+    pub(crate) fn mapped(file: &File, len: usize) -> Result<Self, KernelError> {
+        let out = KernelError::OutOfMemory { bytes: len };
+        let capacity = len.max(1).checked_next_multiple_of(HUGE).ok_or(out.clone())?;
+        file.set_len(capacity as u64).map_err(|_| out.clone())?;
+        // SAFETY: a fresh mapping of a file that nobody else has, of its whole length; `drop` unmaps it. The advice changes no content.
+        let start = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let raw =
+                libc::mmap(std::ptr::null_mut(), capacity, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            if raw == libc::MAP_FAILED {
+                return Err(out);
+            }
+            // Rows are looked up in no order: reading ahead would push out others.
+            libc::madvise(raw, capacity, libc::MADV_RANDOM);
+            NonNull::new(raw.cast()).ok_or(out)?
+        };
+        Ok(Self { start, len, capacity })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -74,7 +97,7 @@ impl HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.capacity >= HUGE {
-            // SAFETY: `map` made this mapping with this same rounding; nothing refers to it any more.
+            // SAFETY: `map` or `mapped` made this mapping with this same rounding; nothing refers to it any more.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.capacity.next_multiple_of(HUGE)) };
         } else if self.capacity > 0 {
             let layout = Layout::from_size_align(self.capacity, ALIGN).expect("this layout was allocated");

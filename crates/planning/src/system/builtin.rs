@@ -1,6 +1,6 @@
 //! Clusters people know by name.
 
-use super::{Device, Link, System, SystemError, ZIONEX_SHARE};
+use super::{Device, Link, NVME, System, SystemError, ZIONEX_SHARE};
 use spec::topology::Topology;
 
 /// The names of all of them.
@@ -55,6 +55,7 @@ impl System {
             intra: Link { bytes_per_s: 5e9, util: 0.5 },
             inter: Link { bytes_per_s: 1.25e9, util: NETWORK_UTIL },
             all_reduce_intra_share: ZIONEX_SHARE,
+            storage_bytes_per_s: NVME,
         }
     }
 
@@ -102,6 +103,7 @@ impl System {
             intra: Link { bytes_per_s: intra * 1e9, util: NVLINK_UTIL },
             inter: Link { bytes_per_s: inter * 1e9, util: network_util },
             all_reduce_intra_share: ZIONEX_SHARE,
+            storage_bytes_per_s: NVME,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Hardware as MAD-Max's files describe it.
 
-use super::{Device, Link, System, SystemError};
+use super::{Device, Link, NVME, System, SystemError};
 use serde::{Deserialize, Serialize};
 
 /// A system's file: MAD-Max's fields, in JSON or TOML. Units are TFLOP/s, GB and GB/s; numbers from a million on are taken as
@@ -108,6 +108,7 @@ impl System {
             intra,
             inter,
             all_reduce_intra_share: share,
+            storage_bytes_per_s: NVME,
         };
         system.checked()
     }

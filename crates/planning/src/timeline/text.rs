@@ -62,6 +62,7 @@ fn bar(lane: Lane, begin: f64, end: f64) -> String {
         Lane::Compute => '█',
         Lane::Exchange => '▒',
         Lane::Gradients => '░',
+        Lane::Storage => '▚',
     };
     // Lanes that take turns should not seem to overlap, so ends are rounded and not stretched.
     let column = |part: f64| (part * COLUMNS as f64).round() as usize;

@@ -32,7 +32,7 @@ fn schedules() -> Vec<Schedule> {
             dataflow: Dataflow::Flat(AllToAll::Flat),
             wire: Wire::default(),
             all_reduce: Default::default(),
-            emulation: None,
+            emulation: None, cached: None,
         })
     });
     let copied: Vec<Deployment> = flat.clone().take(2).chain(by_towers()).map(with_copies).collect();
@@ -142,7 +142,7 @@ fn phases_of_a_leg() {
             dataflow: Dataflow::Flat(all_to_all),
             wire,
             all_reduce: Default::default(),
-            emulation: None,
+            emulation: None, cached: None,
         };
         let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
         let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
@@ -166,7 +166,7 @@ fn phases_of_parallel_branches() {
     let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Wire::default());
     let deployment =
-        Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };
+        Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None, cached: None };
     let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
     let computed = |phase: &&spec::schedule::Phase| matches!(phase.work, Work::Compute(_)) && !phase.ahead;
     let names: Vec<&str> = schedule.phases().iter().filter(computed).map(|phase| &phase.name[..]).collect();
@@ -236,7 +236,7 @@ fn by_towers() -> Vec<Deployment> {
                 dataflow,
                 wire: Wire::default(),
                 all_reduce: Default::default(),
-                emulation: None,
+                emulation: None, cached: None,
             });
         }
     }
@@ -531,7 +531,7 @@ fn communication_hides_behind_computation() {
         dataflow: Dataflow::Flat(AllToAll::Flat),
         wire: Wire::default(),
         all_reduce: Default::default(),
-        emulation: None,
+        emulation: None, cached: None,
     };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);
     overlaps(&flat, "ids exchange", "top forward");

@@ -69,6 +69,8 @@ pub enum Class {
     DotUpdate,
     /// Optimizer of the dense parameters.
     UpdateDense,
+    /// Reading and writing rows of tables that are larger than memory.
+    Storage,
 }
 
 impl Class {
@@ -126,7 +128,8 @@ impl Class {
             | Class::RestoreOrder
             | Class::SplitGradients
             | Class::ReadBack
-            | Class::UpdateDense => [false, true, false],
+            | Class::UpdateDense
+            | Class::Storage => [false, true, false],
         }
     }
 
@@ -162,6 +165,7 @@ impl Class {
             Class::UpdateTables => "update-tables",
             Class::DotUpdate => "dot-update",
             Class::UpdateDense => "update-dense",
+            Class::Storage => "storage",
         }
     }
 }

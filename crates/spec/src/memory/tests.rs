@@ -22,7 +22,7 @@ fn cross_layers() -> Deployment {
     let layouts = vec![Layout::TableWise { rank: 0 }; 2];
     let placement = Placement::of_layouts(&model, Topology::new(1, 1).unwrap(), &layouts).unwrap();
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Default::default());
-    Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None }
+    Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None, cached: None }
 }
 
 /// Counted by hand for 10 samples.

@@ -18,7 +18,7 @@ fn schedule() -> Schedule {
         dataflow,
         wire: Wire::default(),
         all_reduce: Default::default(),
-        emulation: None,
+        emulation: None, cached: None,
     };
     Schedule::new(&deployment, Task::Train, 4 << 20)
 }

@@ -1,14 +1,19 @@
 //! Checks of each section of a config, which fill in its defaults.
 
-use super::config::{CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
+use super::config::{
+    CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TablesConfig, TrainConfig,
+};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::{Every, RunError};
+use crate::byte_size::ByteSize;
 use crate::device::DeviceChoice;
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError, ModelLabel};
 use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
+use crate::placement::Placement;
 use crate::precision::Precisions;
 use crate::presets::{Outline, Preset};
+use crate::table_cache::{CachedShards, TableCache};
 
 /// Length of a run, in epochs or steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +37,58 @@ pub struct Optimizers {
     pub table_weight_decay: f32,
 }
 
+/// Field and flag of the memory for tables, in errors.
+const MEMORY: &str = "tables.memory (--table-memory)";
+
 /// Field and flag of the precision, in errors.
 const PRECISION: &str = "train.precision (--precision)";
+
+impl TablesConfig {
+    /// Checks what the section `[tables]` says about tables larger than memory; `None` where all tables are in memory. Tables of `model`
+    /// lie by `placement`, and `rule` updates them on `device`.
+    pub fn check_cache(
+        &self,
+        model: &Model,
+        placement: &Placement,
+        rule: &UpdateRule,
+        device: DeviceChoice,
+    ) -> Result<Option<TableCache>, RunError> {
+        let refuse = |field: &str, problem: String| Err(RunError::new(field, problem));
+        let Some(ByteSize(memory)) = self.memory else {
+            let alone = [
+                (self.store.is_some(), "tables.store (--table-store)"),
+                (self.cache_policy.is_some(), "tables.cache_policy (--cache-policy)"),
+                (self.cache_format.is_some(), "tables.cache_format (--cache-format)"),
+            ];
+            return match alone.into_iter().find(|(given, _)| *given) {
+                Some((_, field)) => refuse(field, "is of use with tables.memory (--table-memory) only".into()),
+                None => Ok(None),
+            };
+        };
+        let Some(store) = self.store.clone() else {
+            let problem = "needs a folder for the rows that are not in memory: tables.store (--table-store)";
+            return refuse(MEMORY, problem.into());
+        };
+        if matches!(device, DeviceChoice::Cuda(_)) {
+            let problem = format!("tables larger than memory are trained on the CPU only, not on {device}; use --device cpu");
+            return refuse(MEMORY, problem);
+        }
+        if let Some(format) = self.cache_format.filter(|format| format.rounds()) {
+            let other = |&feature: &usize| model.table_format(feature) != format;
+            if let Some(feature) = (0..model.features().len()).find(other) {
+                let (name, stored) = (&model.features()[feature].name, model.table_format(feature));
+                let problem = format!(
+                    "rows in memory cannot be {format}, since the table of {name} is {stored}; use f32, or leave it out"
+                );
+                return refuse("tables.cache_format (--cache-format)", problem);
+            }
+        }
+        let format = self.cache_format;
+        let shards = CachedShards::new(model, placement, rule, (memory, format));
+        let shards = shards.map_err(|problem| RunError::new(MEMORY, problem))?;
+        Ok(Some(TableCache { memory, store, policy: self.cache_policy.unwrap_or_default(), format, shards }))
+    }
+}
 
 impl TrainConfig {
     /// Checks the section `[train]`, and returns the batch and the number of steps of a run on `data`.

@@ -3,6 +3,7 @@
 use super::all_reduce::AllReduce;
 use super::every::Every;
 use super::selection::KeepBest;
+use crate::byte_size::ByteSize;
 use crate::codec::Rounding;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::device::DeviceChoice;
@@ -17,12 +18,14 @@ use crate::precision::PrecisionConfig;
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
+use crate::table_cache::CachePolicy;
 use crate::table_format::TableFormat;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Config: what a user wrote in a file or with flags.
@@ -64,6 +67,22 @@ pub struct TablesConfig {
     /// what was computed; the same run rounds the same way on any number of ranks). Default: `stochastic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounding: Option<Rounding>,
+    /// Memory for tables on each host, such as `2GiB`: weights, optimizer state, and what the cache of rows takes. Tables that do not fit
+    /// keep all rows in files, and those that batches need in memory. Default: all tables are in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
+    /// Folder for the rows that are not in memory, on a fast disk; needed with `memory`. The files are scratch: they are gone when the run
+    /// ends, and a run that is resumed fills them from its checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<PathBuf>,
+    /// Which row leaves memory for another: `lru`, the one that was used longest ago, or `lfu`, the one that the fewest batches used; or
+    /// `mapped`, to map files and leave all to the operating system. Default: `lru`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_policy: Option<CachePolicy>,
+    /// Number format of rows in memory, where tables have fewer bits: `f32` keeps the rows that are used often in full precision, and
+    /// rounds them when they leave memory. Default: the format of the table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_format: Option<TableFormat>,
 }
 
 impl TablesConfig {

@@ -100,6 +100,7 @@ impl Config {
         let rounds = (0..run.model.features().len()).any(|feature| run.model.table_format(feature).rounds());
         config.tables.format = None;
         config.tables.rounding = rounds.then_some(run.table_rounding);
+        config.tables.cache_policy = run.table_cache.as_ref().map(|cache| cache.policy);
         config.checkpoint.keep = Some(run.checkpoints_kept);
         match run.data {
             Data::Synthetic(log) => config.data.synthetic = Some(log),

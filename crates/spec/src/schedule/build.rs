@@ -102,6 +102,35 @@ impl<'a> Build<'a> {
         if self.weighted() {
             self.push_ahead(exchange("weights exchange", Item::Weight, Slot::Weights, self.variable()));
         }
+        self.rows_ahead();
+    }
+
+    /// Whether some rank keeps some rows of a table in memory only.
+    fn caches(&self) -> bool {
+        self.deployment.cached.is_some()
+    }
+
+    /// Rows of the next batch that are not in memory are fetched, and those that leave are written, beside the computation.
+    fn rows_ahead(&mut self) {
+        if !self.caches() {
+            return;
+        }
+        let storage = |phase: Phase| Phase { lane: Lane::Storage, ..phase };
+        // Files must hold what left before before they are asked for it again.
+        let reads = [Slot::Ids, Slot::Tables, Slot::Stored];
+        let find = Operation::FindCachedRows(self.task);
+        self.push_ahead(self.computation(find, &reads, &[Slot::Ids, Slot::Moving]));
+        let fetch = self.computation(Operation::FetchRows, &[Slot::Moving], &[Slot::Fetched]);
+        self.push_ahead(storage(fetch));
+        let write_back = self.computation(Operation::WriteBackRows, &[Slot::Moving], &[Slot::Stored]);
+        self.push_ahead(storage(write_back));
+    }
+
+    /// Rows that were fetched come into their slots, before the lookup.
+    fn place_rows(&mut self) {
+        if self.caches() {
+            self.compute(Operation::PlaceRows, &[Slot::Fetched, Slot::Tables], &[Slot::Tables]);
+        }
     }
 
     /// Bags are found in the ids that arrived; for training, ids are sorted by row.
@@ -122,6 +151,7 @@ impl<'a> Build<'a> {
 
     /// The lookup of all tables that a rank holds, unless it is fused.
     pub fn lookup(&mut self, writes: &[Slot]) {
+        self.place_rows();
         if self.fused != Fused::Nothing {
             return;
         }

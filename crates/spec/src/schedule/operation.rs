@@ -4,7 +4,7 @@
 //! a step it belongs, and what it costs. A schedule takes names and costs from it, machine rates the class, and a simulation
 //! the part. A new operation is a variant, a line there, and code in training.
 
-use super::{Bucket, CopiedTable, CopyReduction, Cost, Part};
+use super::{Bucket, CopiedTable, CopyReduction, Cost, Part, Task};
 use crate::dataflow::Deployment;
 use crate::machine_rates::Class;
 use crate::model::{BlockName, Model};
@@ -33,6 +33,15 @@ pub enum Operation {
     IndexIdsInPeerOrder,
     /// Group ids by row, in global sample order.
     SortIds,
+    /// Find the rows that ids name in memory, where it holds some rows of a table only: ids become slots, missing rows get one, and rows
+    /// that leave are copied out. In training, rows will be changed.
+    FindCachedRows(Task),
+    /// Read the rows that are not in memory.
+    FetchRows,
+    /// Write the rows that left memory.
+    WriteBackRows,
+    /// Put the rows that were read into their slots.
+    PlaceRows,
     /// Look up and pool the world's samples in all tables held here.
     Lookup,
     /// Look up and pool vectors, and multiply the vectors of a sample with each other: the lookup and the forward pass of a block of
@@ -192,6 +201,19 @@ impl Operation {
                 .touching(2 * WORD, Quantity::HeldIds),
             Self::SortIds => {
                 of("sort ids", Class::SortIds, Part::Input).touching(4 * WORD, Quantity::HeldIds)
+            }
+            // A set of slots is compared for each id.
+            Self::FindCachedRows(_) => {
+                of("find cached rows", Class::SortIds, Part::Input).touching(4 * WORD, Quantity::HeldIds)
+            }
+            Self::FetchRows => {
+                of("fetch rows", Class::Storage, Part::Input).touching(1, Quantity::MissingBytes)
+            }
+            Self::WriteBackRows => {
+                of("write back rows", Class::Storage, Part::Input).touching(1, Quantity::MissingBytes)
+            }
+            Self::PlaceRows => {
+                of("place rows", Class::Permute, Part::Lookup).touching(2, Quantity::MissingBytes)
             }
             Self::Lookup => Self::lookup_of("lookup", &deployment.model),
             // The dense vector is copied beside the others.

@@ -21,6 +21,12 @@ pub enum CheckpointError {
     /// The state could not be copied to or from the memory of a device.
     #[error("the state of a checkpoint could not be copied to its device")]
     Memory(#[from] kernels::KernelError),
+    /// Rows of a table could not be read or written where the run keeps them.
+    #[error("{problem}")]
+    Rows {
+        /// What went wrong.
+        problem: String,
+    },
     /// The folder holds no checkpoint.
     #[error(
         "{}: no checkpoint here; looked for manifest.json, for folders named step-000000000000 and for such folders \
@@ -172,7 +178,9 @@ impl CheckpointError {
             | Self::Piece { .. }
             | Self::Gap { .. }
             | Self::Unknown { .. } => true,
-            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } | Self::Memory(_) => false,
+            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } | Self::Memory(_) | Self::Rows { .. } => {
+                false
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //! ```
 
 use super::{Checkpoint, CheckpointError};
-use kernels::Buffer;
+use crate::Error;
 use spec::placement::{Placement, Shard, share};
 use std::ops::Range;
 
@@ -80,13 +80,14 @@ impl Slices {
     }
 }
 
-/// Reads the state of a shard whose table has `width` columns, from whatever slices `checkpoint` has of the tensor `name`.
+/// Reads the state of a shard whose table has `width` columns, from whatever slices `checkpoint` has of the tensor `name`; `write` gets the
+/// number of a block's first row, counted from that of the shard, and the block.
 pub(super) fn read(
     checkpoint: &Checkpoint,
     name: &str,
     width: usize,
     shard: &Shard,
-    to: &mut Buffer<f32>,
+    mut write: impl FnMut(usize, &[f32]) -> Result<(), Error>,
 ) -> Result<(), CheckpointError> {
     let of = |(found, _): (&str, &[usize])| {
         let slices = Slices::parse(found.strip_prefix(name)?, width)?;
@@ -117,7 +118,7 @@ pub(super) fn read(
                     .map(|row| row.iter().zip(&weights).map(|(state, weight)| state * weight).sum::<f32>()),
             ),
         }
-        to.write(start - shard.rows.start, &means)?;
+        write(start - shard.rows.start, &means)?;
     }
     Ok(())
 }

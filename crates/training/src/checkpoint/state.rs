@@ -15,51 +15,27 @@
 //! number for every slice of a row, so that its tensor depends on how a table's columns are cut (`slices`). Carried errors belong to one
 //! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
 
+use crate::Error;
+use crate::cache::TableRows;
 use crate::checkpoint::slices::{self, Slices};
-use crate::checkpoint::values::Values;
-use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
+use crate::checkpoint::write::Stream;
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
-use kernels::{Buffer, KernelError};
+use kernels::Buffer;
 use spec::model::{BlockName, Parameter};
 use spec::placement::Shard;
 use spec::run::Run;
+use spec::table_format::TableFormat;
 use spec::wire::Reduced;
 use std::ops::Range;
 
-/// Copies what `index`, a rank of `run`, has to keep.
-pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<Piece>, KernelError> {
-    let mut pieces = Vec::new();
-    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.tables) {
+/// What `index`, a rank of `run`, has to keep, to be read as it is written. No rows are on their way between files and memory.
+pub(crate) fn streams<'a>(run: &Run, index: usize, rank: &'a RankState) -> Vec<Stream<'a>> {
+    let mut streams = Vec::new();
+    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
         // The first holder keeps what several have.
-        if shard.holders.ranks()[0] != index {
-            continue;
-        }
-        let feature = &run.model.features()[shard.feature];
-        let rows = shard.rows.clone();
-        pieces.push(Piece {
-            name: table_weight(&feature.name),
-            shape: vec![feature.rows, run.model.row_width(shard.feature)],
-            rows: rows.clone(),
-            columns: shard.columns.clone(),
-            data: Values::of_table(&table.weights)?,
-        });
-        let state = table_state(run, shard);
-        let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
-        let mut all = if state.is_empty() { Vec::new() } else { table.state.to_vec()? };
-        for StatePart { name, tensor_width, columns, at } in state {
-            let data = match columns.len() == width {
-                true => std::mem::take(&mut all),
-                false => {
-                    all.chunks_exact(width).flat_map(|row| &row[at..at + columns.len()]).copied().collect()
-                }
-            };
-            pieces.push(Piece {
-                name,
-                shape: vec![feature.rows, tensor_width],
-                rows: rows.clone(),
-                columns,
-                data: Values::F32(data),
-            });
+        if shard.holders.ranks()[0] == index {
+            streams.extend(of_table(run, shard, rank.rows_of(i)));
         }
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
@@ -68,31 +44,74 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
         if !kept {
             continue;
         }
-        let part = |name, buffer: &Buffer<f32>, range: Range<usize>| {
-            let mut data = vec![0.0; range.len()];
-            buffer.read(range.start, &mut data)?;
-            let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
-            let (shape, rows) = (parameter.shape.clone(), 0..parameter.shape[0]);
-            Ok::<_, KernelError>(Piece { name, shape, rows, columns, data: Values::F32(data) })
-        };
         let bucket = &rank.parameters.buckets[bucket];
-        pieces.push(part(parameter.name.clone(), &bucket.weights, weights)?);
+        let shape = &parameter.shape;
+        streams.push(of_buffer(parameter.name.clone(), shape.clone(), &bucket.weights, weights.start));
         for (i, range) in state.into_iter().enumerate() {
-            pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range)?);
+            let name = dense_state(&parameter.name, i);
+            streams.push(of_buffer(name, shape.clone(), &bucket.state, range.start));
         }
     }
     let towers = bucket_of_towers(run, rank);
     for (bucket, reduction) in rank.reductions.iter().enumerate() {
         if !reduction.error.is_empty() {
             let name = errors(run, (bucket, bucket == towers), index);
-            pieces.push(Piece::whole(name, vec![reduction.error.len()], reduction.error.to_vec()?));
+            streams.push(of_buffer(name, vec![reduction.error.len()], &reduction.error, 0));
         }
     }
     for (bucket, node, error) in rank.emulation.errors() {
-        let (name, shape) = (emulated_errors(run, bucket, node), vec![error.len()]);
-        pieces.push(Piece::whole(name, shape, error.to_vec()?));
+        streams.push(of_buffer(emulated_errors(run, bucket, node), vec![error.len()], error, 0));
     }
-    Ok(pieces)
+    streams
+}
+
+/// Weights of a shard, and what the optimizer keeps of them.
+fn of_table<'a>(run: &Run, shard: &Shard, table: TableRows<'a>) -> Vec<Stream<'a>> {
+    let feature = &run.model.features()[shard.feature];
+    let mut streams = vec![Stream {
+        name: table_weight(&feature.name),
+        shape: vec![feature.rows, run.model.row_width(shard.feature)],
+        rows: shard.rows.clone(),
+        columns: shard.columns.clone(),
+        format: table.format(),
+        read: Box::new(move |rows, bytes| Ok(table.read_stored(rows, bytes)?)),
+    }];
+    let state = table_state(run, shard);
+    let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
+    for StatePart { name, tensor_width, columns, at } in state {
+        let len = columns.len();
+        let read = move |rows: Range<usize>, bytes: &mut [u8]| {
+            let mut all = vec![0.0f32; rows.len() * width];
+            table.read_state(rows, width, &mut all)?;
+            let parts = all.chunks_exact(width).map(|row| &row[at..at + len]);
+            for (to, part) in bytes.chunks_exact_mut(size_of::<f32>() * len).zip(parts) {
+                to.copy_from_slice(bytemuck::cast_slice(part));
+            }
+            Ok(())
+        };
+        streams.push(Stream {
+            name,
+            shape: vec![feature.rows, tensor_width],
+            rows: shard.rows.clone(),
+            columns,
+            format: TableFormat::F32,
+            read: Box::new(read),
+        });
+    }
+    streams
+}
+
+/// A whole tensor of floats that lies in a buffer from `at` on.
+fn of_buffer(name: String, shape: Vec<usize>, buffer: &Buffer<f32>, at: usize) -> Stream<'_> {
+    let (rows, width) = (shape[0], shape.get(1).copied().unwrap_or(1));
+    Stream {
+        name,
+        shape,
+        rows: 0..rows,
+        columns: 0..width,
+        format: TableFormat::F32,
+        read: Box::new(move |rows, bytes| Ok(buffer.read_bytes(at + rows.start * width, bytes)?)),
+    }
 }
 
 /// Part of a checkpoint that is restored.
@@ -112,16 +131,20 @@ pub(crate) fn restore(
     checkpoint: &Checkpoint,
     what: Restore,
 ) -> Result<(), CheckpointError> {
-    for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.tables) {
+    rank.settle_rows()?;
+    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+        let mut table = rank.rows_of_mut(i);
         let name = &run.model.features()[shard.feature].name;
         let weights = [(table_weight(name), shard.columns.clone())];
-        read(checkpoint, &weights, shard, |at, rows| table.weights.write(at, rows))?;
+        read(checkpoint, &weights, shard, |first, rows| table.write_weights(first, rows))?;
         if what == Restore::Everything && run.table_optimizer.update.keeps_one_per_row() {
             let (name, width) = (table_state_name(name), run.model.row_width(shard.feature));
-            slices::read(checkpoint, &name, width, shard, &mut table.state)?;
+            slices::read(checkpoint, &name, width, shard, |first, rows| table.write_state(first, 1, rows))?;
         } else if what == Restore::Everything {
-            let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
-            read(checkpoint, &state.collect::<Vec<_>>(), shard, |at, rows| table.state.write(at, rows))?;
+            let state: Vec<_> =
+                table_state(run, shard).into_iter().map(|part| (part.name, part.columns)).collect();
+            let width = state.iter().map(|(_, columns)| columns.len()).sum();
+            read(checkpoint, &state, shard, |first, rows| table.write_state(first, width, rows))?;
         }
     }
     for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
@@ -244,12 +267,13 @@ pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
     format!("optimizer.{parameter}.{index}")
 }
 
-/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte; `write` gets the rows from an offset on.
+/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte; `write` gets the number of the first row of a
+/// block, counted from that of the shard, and the block.
 pub(super) fn read(
     checkpoint: &Checkpoint,
     parts: &[(String, Range<usize>)],
     shard: &Shard,
-    mut write: impl FnMut(usize, &[f32]) -> Result<(), KernelError>,
+    mut write: impl FnMut(usize, &[f32]) -> Result<(), Error>,
 ) -> Result<(), CheckpointError> {
     let width: usize = parts.iter().map(|(_, columns)| columns.len()).sum();
     if width == 0 {
@@ -270,7 +294,7 @@ pub(super) fn read(
             }
             at += columns.len();
         }
-        write((row - shard.rows.start) * width, &data)?;
+        write(row - shard.rows.start, &data)?;
         row = rows.end;
     }
     Ok(())

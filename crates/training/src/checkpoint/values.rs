@@ -1,6 +1,6 @@
 //! Numbers of a tensor, in the format in which they are kept.
 
-use kernels::{KernelError, RowStore, decode_halves};
+use kernels::decode_halves;
 use safetensors::Dtype;
 use spec::table_format::TableFormat;
 
@@ -14,12 +14,12 @@ pub enum Values {
 }
 
 impl Values {
-    /// Copies the weights of a table as they are stored.
-    pub(super) fn of_table(weights: &RowStore) -> Result<Self, KernelError> {
-        Ok(match weights.halves_to_vec()? {
-            Some(halves) => Self::Half(weights.format(), halves),
-            None => Self::F32(weights.to_vec()?),
-        })
+    /// So many zeros in a format.
+    pub(super) fn zeroed(format: TableFormat, len: usize) -> Self {
+        match format {
+            TableFormat::F32 => Self::F32(vec![0.0; len]),
+            format => Self::Half(format, vec![0; len]),
+        }
     }
 
     /// Number of numbers.
@@ -40,6 +40,14 @@ impl Values {
         match self {
             Self::F32(floats) => bytemuck::cast_slice(floats),
             Self::Half(_, halves) => bytemuck::cast_slice(halves),
+        }
+    }
+
+    /// The numbers as a file has them, to be filled in.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::F32(floats) => bytemuck::cast_slice_mut(floats),
+            Self::Half(_, halves) => bytemuck::cast_slice_mut(halves),
         }
     }
 

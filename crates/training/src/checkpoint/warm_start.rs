@@ -1,10 +1,10 @@
 //! Weights that a new run takes from a checkpoint of another: tables, rows of tables, and dense parameters. Optimizer state and
 //! the number of steps are not taken.
 
+use crate::cache::TableRowsMut;
 use crate::checkpoint::state::{places, read, table_weight};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
-use kernels::RowStore;
 use spec::placement::Shard;
 use spec::run::Run;
 use std::collections::BTreeSet;
@@ -41,15 +41,17 @@ pub(crate) fn warm_start(
     checkpoint: &Checkpoint,
     taken: &TakenWeights,
 ) -> Result<(), CheckpointError> {
-    for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.tables) {
+    rank.settle_rows()?;
+    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+        let mut table = rank.rows_of_mut(i);
         let name = table_weight(&run.model.features()[shard.feature].name);
         match taken.tables.get(shard.feature) {
             None | Some(TakenRows::None) => {}
             Some(TakenRows::All) => {
                 let columns = [(name, shard.columns.clone())];
-                read(checkpoint, &columns, shard, |at, rows| table.weights.write(at, rows))?;
+                read(checkpoint, &columns, shard, |first, rows| table.write_weights(first, rows))?;
             }
-            Some(TakenRows::Some(rows)) => copy_rows(checkpoint, &name, rows, shard, &mut table.weights)?,
+            Some(TakenRows::Some(rows)) => copy_rows(checkpoint, &name, rows, shard, &mut table)?,
         }
     }
     for (parameter, offsets) in places(run, rank) {
@@ -69,7 +71,7 @@ fn copy_rows(
     name: &str,
     rows: &[(u32, u32)],
     shard: &Shard,
-    to: &mut RowStore,
+    to: &mut TableRowsMut,
 ) -> Result<(), CheckpointError> {
     let width = shard.columns.len();
     let here = |(from, to): &(u32, u32)| (*from as usize, *to as usize);
@@ -86,7 +88,7 @@ fn copy_rows(
         checkpoint.read_rows(name, first..end, shard.columns.clone(), &mut data)?;
         for (from, row) in block {
             let floats = &data[(from - first) * width..][..width];
-            to.write((row - shard.rows.start) * width, floats)?;
+            to.write_weights(row - shard.rows.start, floats)?;
         }
         rest = after;
     }

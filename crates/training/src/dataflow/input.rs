@@ -4,6 +4,7 @@
 use super::exchange::Exchange;
 use super::touched::TouchedRows;
 use crate::Error;
+use crate::cache::BatchIds;
 use crate::samples::source::Source;
 use data::Batch;
 use kernels::{
@@ -322,6 +323,25 @@ impl Input {
             values,
             index: &mut self.index,
         })?;
+        Ok(())
+    }
+}
+
+impl BatchIds for Input {
+    fn read(&self, table: usize, ids: &mut Vec<u32>) -> Result<(), Error> {
+        ArrivedIds { segments: &self.segments, ids: &self.ids.recv }.read(table, ids)
+    }
+
+    fn replace(&mut self, table: usize, others: &[u32]) -> Result<(), Error> {
+        let Self { segments, ids, .. } = self;
+        let mut at = 0;
+        for (i, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.table == table) {
+            // Segments lie one behind another.
+            let end = segments.get(i + 1).map_or(ids.recv.len(), |next| next.first_value);
+            let len = end - segment.first_value;
+            ids.recv.write(segment.first_value, &others[at..at + len])?;
+            at += len;
+        }
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Input;
 use crate::Error;
+use crate::cache::RowCache;
 use kernels::{Buffer, Device, DrawTable, KernelError, RandomRounding, Table, Update, UpdateTables};
 use spec::Pooling;
 use spec::codec::Rounding;
@@ -9,6 +10,7 @@ use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
 use spec::random::RandomSequence;
+use spec::table_cache::{self, CachePolicy, CachedShard, TableCache};
 use std::ops::Range;
 
 /// What the tables of all ranks have in common.
@@ -20,27 +22,52 @@ pub struct TableSettings<'a> {
     pub rounding: Rounding,
     /// Seed of the initial weights, and of the rounding.
     pub seed: u64,
+    /// Tables larger than memory, and the samples of a batch; `None` where all tables are in memory.
+    pub cache: Option<(&'a TableCache, usize)>,
 }
 
-/// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`].
+/// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`]. Of tables larger than memory, slots for
+/// some rows are allocated.
 pub fn allocate(
     device: &Device,
     model: &Model,
     placement: &Placement,
     rank: usize,
     settings: TableSettings,
-) -> Result<Vec<Table>, Error> {
+) -> Result<(Vec<Table>, Option<RowCache>), Error> {
     let held = placement.held_by(rank);
-    let TableSettings { rule, rounding, seed } = settings;
+    let TableSettings { rule, rounding, seed, cache } = settings;
     let mut tables = Vec::with_capacity(held.len());
-    for shard in held {
+    let mut cached = Vec::with_capacity(held.len());
+    for (i, shard) in held.iter().enumerate() {
         let pooling = match placement.mean_by_weight(model, shard.feature) {
             true => Pooling::Sum,
             false => model.features()[shard.feature].pooling,
         };
-        let (rows, columns) = (shard.rows.len(), shard.columns.len());
-        let format = model.table_format(shard.feature);
-        let table = Table::in_format(device, format, [rows, columns], pooling, rule);
+        let (mut rows, columns) = (shard.rows.len(), shard.columns.len());
+        let mut format = model.table_format(shard.feature);
+        let (mut below, mut mapped) = (None, None);
+        if let Some((cache, _)) = cache
+            && cache.shards.of_rank(rank)[i].is_some()
+            && cache.policy == CachePolicy::Mapped
+        {
+            mapped = Some(RowCache::mapped_files(cache, (shard, rank))?);
+        } else if let Some((cache, batch)) = cache
+            && let Some(CachedShard { slots, .. }) = cache.shards.of_rank(rank)[i]
+        {
+            // Room for the rows of two batches, which is memory only once it is used.
+            let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
+            let scratch = ids.saturating_mul(2).clamp(table_cache::scratch(slots), rows.max(slots));
+            let state = rule.state_per_row(columns);
+            below = Some(RowCache::table(cache, (model, shard), state, [slots, scratch], (seed, rank))?);
+            (rows, format) = (slots + scratch, cache.format.unwrap_or(format));
+        }
+        let table = match &mapped {
+            None => Table::in_format(device, format, [rows, columns], pooling, rule),
+            Some([weights, state]) => {
+                Table::mapped([weights, state], format, [rows, columns], pooling, rule)
+            }
+        };
         let mut table = table.map_err(|error| match error {
             KernelError::OutOfMemory { .. } => {
                 let feature = model.features()[shard.feature].name.clone();
@@ -48,7 +75,9 @@ pub fn allocate(
             }
             error => error.into(),
         })?;
-        initialise(device, &mut table, shard, model, seed)?;
+        if below.is_none() {
+            initialise(device, &mut table, shard, model, seed)?;
+        }
         if format.rounds() && rounding == Rounding::Stochastic {
             let name = &model.features()[shard.feature].name;
             table.weights.round_at_random(RandomRounding {
@@ -58,8 +87,11 @@ pub fn allocate(
             });
         }
         tables.push(table);
+        cached.push(below);
     }
-    Ok(tables)
+    let any = cached.iter().any(Option::is_some);
+    let cache = any.then(|| RowCache::new(cached)).transpose()?;
+    Ok((tables, cache))
 }
 
 /// Some of a rank's tables, whose vectors stand side by side.

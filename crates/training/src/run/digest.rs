@@ -2,10 +2,11 @@
 //! on where the tensors live.
 
 use crate::Error;
+use crate::cache::TableRows;
 use crate::step::gather::gathered;
 use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
-use kernels::{Buffer, KernelError, RowStore};
+use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
 use spec::model::{BlockName, Parameter};
 use spec::placement::{CopyUpdate, Shard};
@@ -57,9 +58,9 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
     let mut mine = Vec::new();
     let is_hashed =
         |shard: &Shard| shard.holders.copy_update() != Some(CopyUpdate::Samples) && is_whole(shard);
-    for (shard, table) in placement.held_by(world.rank()).iter().zip(&rank.tables) {
+    for (i, shard) in placement.held_by(world.rank()).iter().enumerate() {
         if is_hashed(shard) {
-            mine.extend(hash(&table.weights)?);
+            mine.extend(hash(rank.rows_of(i), shard)?);
         }
     }
     let whole_by = |rank: usize| placement.held_by(rank).iter().filter(|shard| is_hashed(shard));
@@ -75,8 +76,8 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
     }
     // All have the replicated ones.
     let owned = placement.owned_by(world.rank()).len();
-    for (shard, table) in placement.replicated().iter().zip(&rank.tables[owned..]) {
-        digests[shard.feature] = Some(hash(&table.weights)?);
+    for (shard, i) in placement.replicated().iter().zip(owned..) {
+        digests[shard.feature] = Some(hash(rank.rows_of(i), shard)?);
     }
     // The others lie in pieces.
     let of_feature = |(feature, digest): (usize, Option<[u8; LEN]>)| match digest {
@@ -107,7 +108,8 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
             let at = mine.len();
             mine.resize(at + rows.len() * width, 0.0);
             if !rows.is_empty() {
-                rank.tables[table].weights.read((rows.start - shard.rows.start) * width, &mut mine[at..])?;
+                let rows = rows.start - shard.rows.start..rows.end - shard.rows.start;
+                rank.rows_of(table).read_weights(rows, &mut mine[at..])?;
             }
         }
         let elements = |rank: usize| -> usize {
@@ -176,8 +178,17 @@ fn dense(rank: &RankState, index: usize) -> Result<[u8; LEN], KernelError> {
 }
 
 /// Hashes a table's weights as floats, whatever their format.
-fn hash(weights: &RowStore) -> Result<[u8; LEN], KernelError> {
-    hash_blocks(0..weights.len(), |at, block| weights.read(at, block))
+fn hash(table: TableRows, shard: &Shard) -> Result<[u8; LEN], Error> {
+    let (rows, width) = (shard.rows.len(), shard.columns.len());
+    let at_once = HASHED.div_ceil(width);
+    let (mut hasher, mut block) = (Sha256::new(), vec![0.0; at_once.min(rows) * width]);
+    for first in (0..rows).step_by(at_once) {
+        let rows = first..(first + at_once).min(rows);
+        let block = &mut block[..rows.len() * width];
+        table.read_weights(rows, block)?;
+        hasher.update(bytes(block));
+    }
+    Ok(hasher.finalize().into())
 }
 
 fn hash_range(weights: &Buffer<f32>, range: Range<usize>) -> Result<[u8; LEN], KernelError> {

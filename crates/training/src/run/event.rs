@@ -1,5 +1,6 @@
 //! Events that a run reports.
 
+use crate::cache::CacheCounts;
 use crate::run::scores::Scores;
 use std::path::Path;
 
@@ -56,4 +57,6 @@ pub struct Progress {
     pub seconds: f64,
     /// Learning rates of the last step: dense layers, tables.
     pub rates: (f32, f32),
+    /// What tables larger than memory did since the last event, over all ranks; `None` where all tables are in memory.
+    pub cache: Option<CacheCounts>,
 }

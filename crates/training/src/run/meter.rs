@@ -1,6 +1,7 @@
 //! Losses and speed on the way, told now and then.
 
 use crate::Error;
+use crate::cache::CacheCounts;
 use crate::run::event::{Event, Progress};
 use crate::step::gather;
 use crate::step::rank_state::RankState;
@@ -21,6 +22,10 @@ pub(crate) struct Meter<'a> {
     pub steps: u64,
     pub samples: u64,
     pub seconds: f64,
+    /// What tables larger than memory did, since the last reset.
+    pub cache: CacheCounts,
+    /// What they had done when training last went on.
+    cache_before: CacheCounts,
     report_every: u64,
     began: Instant,
     window: Window,
@@ -30,11 +35,12 @@ struct Window {
     began: Instant,
     samples: u64,
     loss: f64,
+    cache: CacheCounts,
 }
 
 impl Window {
-    fn new() -> Self {
-        Self { began: Instant::now(), samples: 0, loss: 0.0 }
+    fn new(cache: CacheCounts) -> Self {
+        Self { began: Instant::now(), samples: 0, loss: 0.0, cache }
     }
 }
 
@@ -50,23 +56,28 @@ impl<'a> Meter<'a> {
             steps: 0,
             samples: 0,
             seconds: 0.0,
+            cache: CacheCounts::default(),
+            cache_before: CacheCounts::default(),
             // About a hundred events, whatever the length.
             report_every: report_every.unwrap_or(run.steps.div_ceil(100)),
             began: Instant::now(),
-            window: Window::new(),
+            window: Window::new(CacheCounts::default()),
         }
     }
 
-    pub fn start(&mut self) {
-        (self.began, self.window) = (Instant::now(), Window::new());
+    pub fn start(&mut self, rank: &RankState) {
+        self.cache_before = rank.cache_counts();
+        (self.began, self.window) = (Instant::now(), Window::new(self.cache_before));
     }
 
     /// Forgets the speed so far.
     pub fn reset(&mut self) {
         (self.steps, self.samples, self.seconds) = (0, 0, 0.0);
+        self.cache = CacheCounts::default();
     }
 
-    pub fn pause(&mut self) {
+    pub fn pause(&mut self, rank: &RankState) {
+        self.cache = self.cache.and(&rank.cache_counts().since(&self.cache_before));
         self.seconds += self.began.elapsed().as_secs_f64();
     }
 
@@ -100,6 +111,8 @@ impl<'a> Meter<'a> {
         // Without predictions there is no loss.
         let mut sums = [if rank.loss.is_some() { self.window.loss } else { f64::NAN }];
         let mut auc = None;
+        let counts = rank.cache_counts();
+        let cache = CacheCounts::of_world(world, self.run, counts.since(&self.window.cache))?;
         if rank.loss.is_some() {
             world.all_reduce_f64(&self.label, &mut sums)?;
             auc = gather::merged(world, &self.label, &rank.seen)?.auc();
@@ -116,9 +129,10 @@ impl<'a> Meter<'a> {
                 samples_per_s: self.window.samples as f64 / self.window.began.elapsed().as_secs_f64(),
                 seconds: self.seconds + self.began.elapsed().as_secs_f64(),
                 rates: (rate(&self.run.dense_optimizer), rate(&self.run.table_optimizer)),
+                cache,
             }));
         }
-        self.window = Window::new();
+        self.window = Window::new(counts);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Outcome of a run: losses, scores, times, bytes.
 
+use crate::cache::CacheCounts;
 use crate::run::best::BestEvaluation;
 use crate::run::memory::MemoryNeed;
 use crate::run::scores::Scores;
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub reading_s: f64,
     /// Bytes that all ranks sent, for whatever purpose.
     pub sent: LinkBytes,
+    /// What tables larger than memory did in the steps that were timed, over all ranks; `None` where all tables are in memory.
+    pub cache: Option<CacheCounts>,
     /// Threads of each rank.
     pub threads: usize,
     /// When the phases of the last steps ran, where that was recorded.

@@ -15,7 +15,8 @@
 use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, RankFile, TopologyEntry, of_step, write_pieces, writing,
+    Checkpoint, CheckpointError, Folder, Manifest, RankFile, Stream, TopologyEntry, of_step, write_pieces,
+    write_streams, writing,
 };
 use crate::metrics::Histogram;
 use crate::run::best::{self, BestSoFar};
@@ -283,11 +284,22 @@ impl<'a> Supervisor<'a> {
         let extra =
             (index == 0).then(|| serde_json::to_value(Extra { seen, best: self.best.clone() })).transpose();
         let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
-        let pieces = state::snapshot(self.run, index, rank)?;
-        let copy_s = began.elapsed().as_secs_f64();
-        let bytes = pieces.iter().map(|piece| piece.data.bytes().len() as u64).sum();
+        rank.settle_rows()?;
+        let streams = state::streams(self.run, index, rank);
+        let bytes = streams.iter().map(Stream::bytes).sum();
         let writing = writing(&saving.root, step);
-        let thread = std::thread::spawn(move || write_pieces(&writing, index, &pieces));
+        let thread = match &self.run.table_cache {
+            // What is larger than memory is not copied there: training waits while it is written.
+            Some(cache) if cache.shards.any() => {
+                let written = write_streams(&writing, index, &streams)?;
+                std::thread::spawn(move || Ok(written))
+            }
+            _ => {
+                let pieces = streams.iter().map(Stream::copied).collect::<Result<Vec<_>, _>>()?;
+                std::thread::spawn(move || write_pieces(&writing, index, &pieces))
+            }
+        };
+        let copy_s = began.elapsed().as_secs_f64();
         let work = Work::Writing(thread);
         self.stage = Some(Stage { step, began, copy_s, bytes, extra, work });
         self.due = false;

@@ -1,6 +1,7 @@
 //! Trains a run: loops over epochs on every rank, evaluates, saves, and says what happened.
 
 use crate::Error;
+use crate::cache::CacheCounts;
 use crate::checkpoint::warm_start::warm_start;
 use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
@@ -199,7 +200,7 @@ impl<'a> Trainer<'a> {
         let (world, batches, first) = (communicators.world(), run.batches(), rank.steps);
         let source = std::mem::replace(&mut rank.source, Source::none());
         rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, first..end));
-        meter.start();
+        meter.start(rank);
         let at = |step| batches.at(first + step);
         execution.run(rank, communicators, end - first, at, |rank, _| {
             meter.after_step(world, rank, session.observe)?;
@@ -210,7 +211,7 @@ impl<'a> Trainer<'a> {
             Ok(flow)
         })?;
         meter.take_losses(rank);
-        meter.pause();
+        meter.pause(rank);
         rank.source = match std::mem::replace(&mut rank.source, Source::none()) {
             Source::Ahead(ahead) => {
                 let (source, cpu) = ahead.stop()?;
@@ -273,6 +274,7 @@ impl<'a> Trainer<'a> {
         let scores = self.evaluated.take().filter(|(step, _)| *step == self.rank.steps).and_then(|(_, s)| s);
         let best = self.best(scores.as_ref());
         let meter = self.meter;
+        let cache = CacheCounts::of_world(world, self.run, meter.cache)?;
         Ok(Outcome {
             steps: self.rank.steps,
             interrupted: self.interrupted,
@@ -289,6 +291,7 @@ impl<'a> Trainer<'a> {
             phases,
             reading_s: phases::mean(world, self.reading.as_secs_f64())?,
             sent: phases::sent(world)?,
+            cache,
             threads: threads(self.run, self.session.cluster),
             trace,
             memory: None,

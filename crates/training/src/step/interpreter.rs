@@ -5,6 +5,7 @@
 //! lane, and the lanes wait for each other; the work of a whole step may be given to the device in one piece.
 
 use crate::Error;
+use crate::cache::Moved;
 use crate::cpu_clock;
 use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
@@ -15,7 +16,7 @@ use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::Label;
 use kernels::Collected;
-use spec::schedule::{Phase, PhaseId, Schedule, Task, Work};
+use spec::schedule::{Lane, Phase, PhaseId, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ pub struct Execution {
     in_flight: Vec<Option<Started>>,
     times: Vec<PhaseTime>,
     /// Time since which each lane has been free.
-    free: [Option<Instant>; 3],
+    free: [Option<Instant>; 4],
     pacing: Pacing,
     recorder: Option<Recorder>,
     queues: Queues,
@@ -38,14 +39,23 @@ pub struct Execution {
 /// Steps of which the device times one, where it replays the others: a step that is queued piece by piece takes longer.
 const TIMED: u64 = 64;
 
-/// A collective that was started.
+/// A collective that was started, or rows that were set out between files and memory.
 #[derive(Debug)]
 struct Started {
     step: u64,
     /// When, in the numbers of the whole run.
     issue: Issue,
     began: Instant,
-    carries: Carries,
+    carries: InFlight,
+}
+
+/// What a phase under way carries.
+#[derive(Clone, Copy, Debug)]
+enum InFlight {
+    /// Buffers of a collective.
+    Collective(Carries),
+    /// Rows of tables.
+    Rows,
 }
 
 impl Execution {
@@ -58,7 +68,7 @@ impl Execution {
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
-        Self { schedule, labels, in_flight, times, free: [None; 3], pacing, recorder, queues, until_timed: 0 }
+        Self { schedule, labels, in_flight, times, free: [None; 4], pacing, recorder, queues, until_timed: 0 }
     }
 
     /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
@@ -141,6 +151,7 @@ impl Execution {
         for phase in 0..self.in_flight.len() {
             self.finish(rank, phase, u64::MAX)?;
         }
+        rank.settle_rows()?;
         rank.check()?;
         self.read_times(u64::MAX)
     }
@@ -173,7 +184,13 @@ impl Execution {
             let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
             self.queues.begin(phase, step, issue)?;
             let device = self.queues.device(phase);
+            let lane = self.schedule.phases()[phase].lane;
             match &self.schedule.phases()[phase].work {
+                Work::Compute(operation) if lane == Lane::Storage && !self.pacing.waits_only() => {
+                    rank.compute(device, operation, batch, None)?;
+                    let carries = InFlight::Rows;
+                    self.in_flight[phase] = Some(Started { step, issue, began, carries });
+                }
                 Work::Compute(operation) => {
                     self.pacing.carry_out(communicators.world(), device, phase, began, || {
                         rank.compute(device, operation, batch, next.clone())
@@ -186,6 +203,7 @@ impl Execution {
                     let round = rank.round(&self.schedule.phases()[phase].name);
                     let (kind, label) = (collective.kind, &self.labels[phase]);
                     rank.payload(carries, batch)?.start(kind, &group, label, round)?;
+                    let carries = InFlight::Collective(carries);
                     self.in_flight[phase] = Some(Started { step, issue, began, carries });
                 }
             }
@@ -235,8 +253,20 @@ impl Execution {
         let waited = Instant::now();
         let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
         let batch = if ahead { step + 1 } else { step };
-        let Some(completion) = rank.payload(carries, batch)?.finish()? else { return Ok(()) };
-        self.queues.end(phase, step, completion.sent)?;
+        let (at, moved) = match carries {
+            InFlight::Collective(carries) => match rank.payload(carries, batch)?.finish()? {
+                Some(completion) => (completion.at, completion.sent),
+                None => return Ok(()),
+            },
+            InFlight::Rows => {
+                let operation = self.schedule.phases()[phase].operation().expect("rows move in an operation");
+                match rank.finish_rows(operation)? {
+                    Some(Moved { at, .. }) => (at, 0),
+                    None => return Ok(()),
+                }
+            }
+        };
+        self.queues.end(phase, step, moved)?;
         if self.queues.are_timed() {
             return Ok(());
         }
@@ -244,10 +274,10 @@ impl Execution {
         // What was issued while its lane was busy had to queue there.
         let free = &mut self.free[lane as usize];
         let from = free.map_or(began, |free| free.max(began));
-        self.times[phase].communication += completion.at.saturating_duration_since(from);
-        *free = Some(free.map_or(completion.at, |free| free.max(completion.at)));
+        self.times[phase].communication += at.saturating_duration_since(from);
+        *free = Some(free.map_or(at, |free| free.max(at)));
         self.times[phase].exposed += ended - waited;
-        self.record(TraceRow::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
+        self.record(TraceRow::of(lane), phase, issue, began..at.max(began), moved);
         self.record(TraceRow::Waiting, phase, issue, waited..ended, 0);
         Ok(())
     }

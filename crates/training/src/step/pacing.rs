@@ -24,6 +24,11 @@ pub(crate) enum Pacing {
 }
 
 impl Pacing {
+    /// Whether computations are only waited for.
+    pub(crate) fn waits_only(&self) -> bool {
+        matches!(self, Pacing::Paced(_))
+    }
+
     /// Carries out the computation `work` of a phase that began at `began`, on the queue of `device`.
     pub(crate) fn carry_out(
         &mut self,

@@ -1,6 +1,7 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
+use crate::cache::{CacheCounts, Moved, RowCache, TableRows, TableRowsMut};
 use crate::dataflow::{self, Carries, Copies, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, PairsBackward, PairsForward, Samples};
@@ -17,7 +18,7 @@ use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::precision::Precisions;
 use spec::run::{Optimizer, Regularisation, Run};
-use spec::schedule::{Bucket, Operation, Phase, PhaseId, Schedule, Slot};
+use spec::schedule::{Bucket, Operation, Phase, PhaseId, Schedule, Slot, Task};
 use spec::volume::Leg;
 use std::ops::Range;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct RankState {
     pub network: Network,
     /// The shards held here, in the order of [`Placement::held_by`].
     pub tables: Vec<Table>,
+    /// Those of the tables that are larger than memory; `None` where none is.
+    pub cache: Option<RowCache>,
     dataflow: Box<dyn Dataflow>,
     /// Whether dot products are fused with the lookup and the update of tables.
     fuses_pairs: bool,
@@ -105,8 +108,15 @@ impl RankState {
         let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement) = (&run.model, &run.placement);
         let rule_of_tables = &run.table_optimizer.update;
-        let settings =
-            dataflow::TableSettings { rule: rule_of_tables, rounding: run.table_rounding, seed: run.seed };
+        // A device that computes nothing looks nothing up.
+        let cache = run.table_cache.as_ref().filter(|_| !matches!(device, Device::Idle));
+        let settings = dataflow::TableSettings {
+            rule: rule_of_tables,
+            rounding: run.table_rounding,
+            seed: run.seed,
+            cache: cache.map(|cache| (cache, run.batch)),
+        };
+        let (tables, cache) = dataflow::allocate(&device, model, placement, rank, settings)?;
         let copies = Copies::new(&device, schedule, rank)?;
         let fused = |phase: &Phase| matches!(phase.operation(), Some(Operation::LookupDot(_)));
         let fuses_pairs = schedule.phases().iter().any(fused);
@@ -118,7 +128,8 @@ impl RankState {
         Ok(Self {
             network,
             fuses_pairs,
-            tables: dataflow::allocate(&device, model, placement, rank, settings)?,
+            tables,
+            cache,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
                     Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, (rank, copies)))
@@ -198,6 +209,37 @@ impl RankState {
         Ok(times.collect::<Result<_, _>>()?)
     }
 
+    /// Waits for rows that an operation set out between files and memory; `None` where none are on their way.
+    pub fn finish_rows(&mut self, operation: &Operation) -> Result<Option<Moved>, Error> {
+        match (operation, &mut self.cache) {
+            (Operation::FetchRows, Some(cache)) => cache.finish_fetch(),
+            (Operation::WriteBackRows, Some(cache)) => cache.finish_write_back(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Rows of one of the rank's tables, wherever they are.
+    pub(crate) fn rows_of(&self, table: usize) -> TableRows<'_> {
+        let cached = self.cache.as_ref().and_then(|cache| cache.of(table));
+        TableRows { table: &self.tables[table], cached }
+    }
+
+    /// Rows of one of the rank's tables, wherever they are, to be replaced.
+    pub(crate) fn rows_of_mut(&mut self, table: usize) -> TableRowsMut<'_> {
+        let cached = self.cache.as_mut().and_then(|cache| cache.of_mut(table));
+        TableRowsMut { table: &mut self.tables[table], cached }
+    }
+
+    /// What tables larger than memory did so far.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.cache.as_ref().map_or(CacheCounts::default(), RowCache::counts)
+    }
+
+    /// Waits for rows on their way between files and memory, so that both hold all rows.
+    pub fn settle_rows(&mut self) -> Result<(), Error> {
+        self.cache.as_mut().map_or(Ok(()), |cache| cache.settle(&mut self.tables))
+    }
+
     /// The device as an operation computes on it: products of a block of the network are in the precision of that part.
     fn in_precision_of(&self, operation: &Operation, device: &Device) -> Device {
         match operation.block() {
@@ -237,6 +279,16 @@ impl RankState {
                 }
                 Ok(())
             }
+            Operation::FindCachedRows(task) => match &mut self.cache {
+                Some(cache) => cache.find(input, tables, *task == Task::Train),
+                None => Ok(()),
+            },
+            Operation::PlaceRows => match &mut self.cache {
+                Some(cache) => cache.place(tables),
+                None => Ok(()),
+            },
+            Operation::FetchRows => self.cache.as_mut().map_or(Ok(()), RowCache::start_fetch),
+            Operation::WriteBackRows => self.cache.as_mut().map_or(Ok(()), RowCache::start_write_back),
             Operation::Lookup => dataflow.lookup(device, tables, input),
             Operation::LookupDot(block) => {
                 let PairsForward { shape, first, vectors, out } =

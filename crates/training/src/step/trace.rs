@@ -21,16 +21,19 @@ pub enum TraceRow {
     Exchange,
     /// Dense gradients under way.
     Gradients,
+    /// Rows of tables on their way between files and memory.
+    Storage,
     /// Waiting for a collective with nothing else to do.
     Waiting,
 }
 
 impl TraceRow {
     /// All rows, with their names.
-    pub const ALL: [(TraceRow, &'static str); 4] = [
+    pub const ALL: [(TraceRow, &'static str); 5] = [
         (TraceRow::Compute, "compute"),
         (TraceRow::Exchange, "exchange"),
         (TraceRow::Gradients, "gradients"),
+        (TraceRow::Storage, "storage"),
         (TraceRow::Waiting, "waiting"),
     ];
 
@@ -40,6 +43,7 @@ impl TraceRow {
             Lane::Compute => TraceRow::Compute,
             Lane::Exchange => TraceRow::Exchange,
             Lane::Gradients => TraceRow::Gradients,
+            Lane::Storage => TraceRow::Storage,
         }
     }
 }

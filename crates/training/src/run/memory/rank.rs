@@ -14,9 +14,12 @@ use spec::program::Move;
 use spec::program::{Program, Units};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Slot, Task};
+use spec::table_cache::{self, CachedShard, SLOT_BYTES};
 
 /// Batches of samples on the host: three read ahead, two on their way.
 const BATCHES: f64 = 5.0;
+/// Room of records that come or go, for what is in it.
+const MOVED: f64 = 1.25;
 /// Batches on their way through the dataflow.
 const INPUTS: f64 = 2.0;
 /// Bytes of the vectors of a sample that travel between two ranks: the value, and its rows.
@@ -126,14 +129,26 @@ impl<'a> Shape<'a> {
 
     fn add_tables(&self, rank: usize, need: &mut Parts) {
         let rule = &self.run.table_optimizer.update;
-        for shard in self.run.placement.held_by(rank) {
-            let (rows, columns) = (shard.rows.len() as f64, shard.columns.len());
+        let cache = self.run.table_cache.as_ref().filter(|cache| cache.shards.any());
+        for (i, shard) in self.run.placement.held_by(rank).iter().enumerate() {
+            let (mut rows, columns) = (shard.rows.len() as f64, shard.columns.len());
+            let mut format = self.run.model.table_format(shard.feature);
+            if let Some(cache) = cache
+                && let Some(CachedShard { slots, row_bytes }) = cache.shards.of_rank(rank)[i]
+            {
+                need.tables += shard.rows.len() as f64 / 8.0 + (slots * SLOT_BYTES) as f64;
+                // Rows of a batch that come, and rows that leave for them.
+                let ids = self.run.batch as f64 * self.run.model.features()[shard.feature].hotness.mean() as f64;
+                need.batches += 2.0 * MOVED * ids.min(rows) * row_bytes as f64;
+                rows = (slots + table_cache::scratch(slots)) as f64;
+                format = cache.format.unwrap_or(format);
+            }
             let state = rows * rule.state_per_row(columns) as f64;
-            let stored = rows * self.run.model.table_format(shard.feature).row_bytes(columns) as f64;
+            let stored = rows * format.row_bytes(columns) as f64;
             need.tables += exactly(stored / 4.0);
             need.optimizer += exactly(state);
-            // Copies are written once, by their first holder.
-            if self.purpose.saves && shard.holders.ranks()[0] == rank {
+            // Copies are written once, by their first holder. What is larger than memory is written as it is read.
+            if self.purpose.saves && cache.is_none() && shard.holders.ranks()[0] == rank {
                 need.checkpoint += stored + 4.0 * state;
             }
         }

@@ -1,0 +1,257 @@
+//! One table whose rows lie in a file, and some of them in memory.
+
+use super::bytes::AlignedBytes;
+use super::directory::{Directory, RowSlot};
+use super::initial::InitialRows;
+use super::record::RecordShape;
+use super::row_file::RowFile;
+use super::transfers::{Below, Records};
+use crate::Error;
+use kernels::Table;
+use spec::table_format::TableFormat;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A table of which a rank keeps some rows in memory.
+#[derive(Debug)]
+pub struct CachedTable {
+    /// Number of rows of the shard.
+    rows: usize,
+    shape: RecordShape,
+    directory: Directory,
+    below: Below,
+    /// Whether each row is in the file, a bit for each.
+    stored: Vec<u64>,
+    /// Records that go and come, whose memory is used again.
+    spare: Vec<Records>,
+}
+
+/// Rows that are read or written at a time where they follow each other.
+const RUN: usize = 1 << 20;
+
+impl CachedTable {
+    pub(super) fn new(
+        rows: usize,
+        shape: RecordShape,
+        directory: Directory,
+        file: RowFile,
+        initial: InitialRows,
+    ) -> Self {
+        let below = Below { file: Arc::new(file), initial: Arc::new(initial) };
+        Self { rows, shape, directory, below, stored: vec![0; rows.div_ceil(64)], spare: Vec::new() }
+    }
+
+    /// Number of rows of the shard, wherever they are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn directory(&mut self) -> &mut Directory {
+        &mut self.directory
+    }
+
+    /// Whether the page cache is left out.
+    pub(super) fn is_direct(&self) -> bool {
+        self.below.file.direct
+    }
+
+    fn is_stored(&self, row: u32) -> bool {
+        self.stored[row as usize / 64] >> (row % 64) & 1 == 1
+    }
+
+    fn note_stored(&mut self, row: u32) {
+        self.stored[row as usize / 64] |= 1 << (row % 64);
+    }
+
+    /// Rows to be fetched for the batch whose rows were found. Those that leave memory for them are put aside first.
+    pub(super) fn to_fetch(&mut self, table: usize) -> Option<(Below, Records)> {
+        let mut missing = std::mem::take(&mut self.directory.missing);
+        missing.sort_unstable_by_key(|moved| moved.row);
+        let mut records = self.empty(table, &missing);
+        records.stored.extend(missing.iter().map(|moved| self.is_stored(moved.row)));
+        self.directory.missing = missing;
+        (!records.rows.is_empty()).then(|| (self.below.clone(), records))
+    }
+
+    /// Changed rows that leave memory, copied out of their slots.
+    pub(super) fn to_write_back(
+        &mut self,
+        index: usize,
+        table: &Table,
+    ) -> Result<Option<(Below, Records)>, Error> {
+        let mut evicted = std::mem::take(&mut self.directory.evicted);
+        evicted.sort_unstable_by_key(|moved| moved.row);
+        let mut records = self.empty(index, &evicted);
+        let size = self.shape.bytes();
+        records.bytes.resize(evicted.len() * size, 0);
+        for (moved, record) in evicted.iter().zip(records.bytes.chunks_exact_mut(size)) {
+            self.shape.take(table, moved.slot as usize, record)?;
+            self.note_stored(moved.row);
+        }
+        self.directory.evicted = evicted;
+        Ok((!records.rows.is_empty()).then(|| (self.below.clone(), records)))
+    }
+
+    /// Puts rows that were fetched into their slots.
+    pub(super) fn place(&mut self, records: &Records, table: &mut Table) -> Result<(), Error> {
+        let size = self.shape.bytes();
+        for (i, record) in records.bytes.chunks_exact(size).take(records.rows.len()).enumerate() {
+            let slot = records.slots[i] as usize;
+            self.shape.put(record, table, slot)?;
+            table.weights.name_row(slot, records.rows[i]);
+        }
+        Ok(())
+    }
+
+    /// Takes memory back, to use it again.
+    pub(super) fn give_back(&mut self, records: Records) {
+        self.spare.push(records);
+    }
+
+    fn empty(&mut self, table: usize, moved: &[RowSlot]) -> Records {
+        let mut records = self.spare.pop().unwrap_or_default();
+        records.table = table;
+        records.rows.clear();
+        records.rows.extend(moved.iter().map(|moved| moved.row));
+        records.slots.clear();
+        records.slots.extend(moved.iter().map(|moved| moved.slot));
+        records.stored.clear();
+        records
+    }
+
+    /// Reads rows, wherever they are, some at a time: `take` gets their records, one behind another. Nothing may be under way.
+    pub(super) fn read_records(
+        &self,
+        table: &Table,
+        rows: Range<usize>,
+        mut take: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (file, size) = (&self.below.file, self.shape.bytes());
+        let mut records = Vec::new();
+        file.read_rows(rows, |first, bytes| {
+            records.clear();
+            for (record, row) in bytes.chunks_exact(file.stride).zip(first..) {
+                let at = records.len();
+                records.extend_from_slice(&record[..size]);
+                let record = &mut records[at..];
+                match self.directory.slot_of(row as u32) {
+                    Some(slot) => self.shape.take(table, slot, record)?,
+                    None if !self.is_stored(row as u32) => self.below.initial.write(row, record),
+                    None => {}
+                }
+            }
+            take(&records)
+        })
+    }
+
+    /// Number format of the weights in files. Rows in memory may be more precise, until they leave it.
+    pub(super) fn format(&self) -> TableFormat {
+        self.shape.format
+    }
+
+    /// Reads weights in the format of the files.
+    pub(super) fn read_stored(
+        &self,
+        table: &Table,
+        rows: Range<usize>,
+        bytes: &mut [u8],
+    ) -> Result<(), Error> {
+        let mut to = bytes.chunks_exact_mut(self.shape.weight_bytes());
+        self.read_records(table, rows, |records| {
+            for record in records.chunks_exact(self.shape.bytes()) {
+                let row = to.next().expect("room for each row");
+                row.copy_from_slice(&record[..self.shape.weight_bytes()]);
+            }
+            Ok(())
+        })
+    }
+
+    /// Weights of rows as floats.
+    pub fn read_weights(&self, table: &Table, rows: Range<usize>, floats: &mut [f32]) -> Result<(), Error> {
+        self.read_floats(table, rows, self.shape.dim, floats, |shape, record, row| shape.weights(record, row))
+    }
+
+    /// Optimizer state of rows.
+    pub fn read_state(&self, table: &Table, rows: Range<usize>, floats: &mut [f32]) -> Result<(), Error> {
+        self.read_floats(table, rows, self.shape.state, floats, |shape, record, row| shape.state(record, row))
+    }
+
+    fn read_floats(
+        &self,
+        table: &Table,
+        rows: Range<usize>,
+        width: usize,
+        floats: &mut [f32],
+        each: impl Fn(&RecordShape, &[u8], &mut [f32]),
+    ) -> Result<(), Error> {
+        if width == 0 {
+            return Ok(());
+        }
+        let mut to = floats.chunks_exact_mut(width);
+        self.read_records(table, rows, |records| {
+            for record in records.chunks_exact(self.shape.bytes()) {
+                let row = to.next().expect("a row of floats for each record");
+                each(&self.shape, record, row);
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes weights of rows from `first` on.
+    pub fn write_weights(&mut self, table: &Table, first: usize, floats: &[f32]) -> Result<(), Error> {
+        let width = self.shape.dim;
+        self.change_records(table, first..first + floats.len() / width, |shape, record, row| {
+            shape.set_weights(record, &floats[(row - first) * width..][..width]);
+        })
+    }
+
+    /// Writes optimizer state of rows from `first` on.
+    pub fn write_state(&mut self, table: &Table, first: usize, floats: &[f32]) -> Result<(), Error> {
+        let width = self.shape.state;
+        if width == 0 {
+            return Ok(());
+        }
+        self.change_records(table, first..first + floats.len() / width, |shape, record, row| {
+            shape.set_state(record, &floats[(row - first) * width..][..width]);
+        })
+    }
+
+    /// Changes records that follow each other, in the file; none of them is in memory afterwards.
+    fn change_records(
+        &mut self,
+        table: &Table,
+        rows: Range<usize>,
+        change: impl Fn(&RecordShape, &mut [u8], usize),
+    ) -> Result<(), Error> {
+        let (file, size) = (self.below.file.clone(), self.shape.bytes());
+        let (per_unit, stride) = (file.rows_per_unit(), file.stride);
+        let at_once = (RUN / stride).next_multiple_of(per_unit).max(per_unit);
+        let mut bytes = AlignedBytes::default();
+        let mut first = rows.start / per_unit * per_unit;
+        while first < rows.end {
+            // Whole units, with what other rows of them have.
+            let end = (first + at_once).min(rows.end.next_multiple_of(per_unit));
+            let there = first..end.min(self.rows);
+            bytes.resize((end - first) * stride);
+            bytes.as_mut_slice().fill(0);
+            let mut records = bytes.as_mut_slice().chunks_exact_mut(stride);
+            self.read_records(table, there.clone(), |read| {
+                for record in read.chunks_exact(size) {
+                    records.next().expect("room for each")[..size].copy_from_slice(record);
+                }
+                Ok(())
+            })?;
+            for (record, row) in bytes.as_mut_slice().chunks_exact_mut(stride).zip(there.clone()) {
+                if rows.contains(&row) {
+                    change(&self.shape, &mut record[..size], row);
+                }
+                self.note_stored(row as u32);
+            }
+            file.write_rows(first, &bytes)?;
+            first = end;
+        }
+        // What memory has of these rows is out of date.
+        self.directory.forget(rows);
+        Ok(())
+    }
+}
