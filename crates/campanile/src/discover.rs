@@ -4,24 +4,33 @@ use crate::Error;
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use crate::logs::{MEMORY, Raw};
-use data::discover::{Request, discover};
+use data::Table;
+use data::discover::{Request, discover, discover_table};
 use data::inspect::{Inspection, Inspector};
 use data::prepare::PrepareProgress;
 use spec::run::DataConfig;
 use spec::schema::{IdRule, Schema};
+use std::sync::Arc;
 
 /// Share of the rows that is evaluated on.
 pub const SPLIT: f64 = 0.1;
 /// Ids of a column that get a row each; more are hashed.
 const VOCABULARY: u64 = 100_000;
 
-/// Finds format and columns of the training files in `data`, and counts their ids. A tenth of the rows is kept from training,
+/// Finds format and columns of the training files in `data`, or of the table that stands for them, and counts their ids. A tenth of the rows is kept from training,
 /// unless `data` says what is evaluated on.
-pub(crate) fn describe(data: &mut DataConfig, control: &Control) -> Result<(), Error> {
-    let files = data::files::resolve(&data.train)?;
-    let found = discover(&files, &Request::default())?;
+pub(crate) fn describe(
+    data: &mut DataConfig,
+    table: Option<&Arc<Table>>,
+    request: &Request,
+    control: &Control,
+) -> Result<(), Error> {
+    let found = match table {
+        Some(table) => discover_table(table, request)?,
+        None => discover(&data::files::resolve(&data.train)?, request)?,
+    };
     (data.format, data.schema) = (Some(found.format), Some(found.schema.clone()));
-    let raw = Raw::of(data, &data.train)?;
+    let raw = Raw::of_table(data, &data.train, table)?;
     let mut inspector = Inspector::new(&raw.schema);
     let reading = control.start("inspecting", 0, Unit::Bytes);
     raw.log(MEMORY).decode(

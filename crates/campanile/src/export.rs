@@ -1,7 +1,7 @@
 //! Exports a model for other programs: its parameters, and beside them what its inputs are.
 //!
 //! ```text
-//! model.safetensors      parameters
+//! model.safetensors      parameters; or model.onnx, the model with its operations
 //! model.inputs.json      schema, transforms with their learnt values, and how ids have rows
 //! model.brand.csv        for each feature with a vocabulary: row, id, count
 //! ```
@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::error::chain;
 use crate::folder::VOCABULARIES;
 use crate::inputs::{IdRows, ModelInputs, write_ids};
+use crate::onnx::{self, OnnxFiles};
 use crate::output::{Inputs, Output};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,16 @@ pub struct Export {
     from: PathBuf,
     which: Option<Use>,
     model: Output,
+    format: Format,
     described: Option<Described>,
     unknown: Option<String>,
+}
+
+/// What is written as the model.
+enum Format {
+    Safetensors,
+    /// An ONNX model, with the file for its weights where they lie apart.
+    Onnx(Option<Output>),
 }
 
 /// Files that describe the inputs of the model.
@@ -43,6 +52,8 @@ pub struct Exported {
     pub used: Used,
     /// Steps done in the checkpoint.
     pub step: u64,
+    /// File with the weights of an ONNX model, where they are not in the file of the model.
+    pub data: Option<PathBuf>,
     /// File that describes the inputs; `None` where they are not known or the log is generated.
     pub inputs: Option<PathBuf>,
     /// Files with the ids of vocabularies.
@@ -57,11 +68,37 @@ impl Export {
     /// Looks whether the model of the checkpoint at `from`, or of the run at `from`, may be written to `out`. Of a run, `which`
     /// checkpoint is taken: by default the best where the run keeps it, else the last. Nothing is changed.
     pub fn check(from: &Path, which: Option<Use>, out: &Path, force: bool) -> Result<Self, Error> {
+        Self::check_as(from, which, out, force, |_, _| Ok(Format::Safetensors))
+    }
+
+    /// Looks whether the model may be written to `out` as an [ONNX model](crate::onnx). Its weights lie in a file `OUT.data` beside it
+    /// if they are `apart`, or more than one file can hold.
+    pub fn check_onnx(
+        from: &Path,
+        which: Option<Use>,
+        out: &Path,
+        force: bool,
+        apart: bool,
+    ) -> Result<Self, Error> {
+        Self::check_as(from, which, out, force, |taken, read| {
+            let data = onnx::data_file(&Checkpoint::open(taken)?, out, apart)?;
+            Ok(Format::Onnx(Output::check_if_any(data.as_deref(), force, read)?))
+        })
+    }
+
+    fn check_as(
+        from: &Path,
+        which: Option<Use>,
+        out: &Path,
+        force: bool,
+        format: impl FnOnce(&Path, &Inputs) -> Result<Format, Error>,
+    ) -> Result<Self, Error> {
         let (taken, _) = locate_to_use(from, which)?;
         let mut read = Inputs::default();
         read.add(&taken).add(folder_of(&taken).join(VOCABULARIES));
         let model = Output::check(out, force, &read)?;
-        let mut export = Self { from: from.to_owned(), which, model, described: None, unknown: None };
+        let format = format(&taken, &read)?;
+        let mut export = Self { from: from.to_owned(), which, model, format, described: None, unknown: None };
         // A pipe takes the model alone. A checkpoint that cannot be opened is reported when it is read.
         let Ok(checkpoint) = Checkpoint::open(&taken) else { return Ok(export) };
         if !export.model.is_file() {
@@ -73,20 +110,36 @@ impl Export {
             Ok(Some(inputs)) => export.described = Some(Described::check(inputs, out, force, &read)?),
         }
         let described = export.described.iter().flat_map(Described::outputs);
-        Output::distinct(std::iter::once(&export.model).chain(described))?;
+        Output::distinct([&export.model].into_iter().chain(export.data()).chain(described))?;
         Ok(export)
     }
 
-    /// Writes the files.
+    /// File for the weights of an ONNX model, where they lie apart.
+    fn data(&self) -> Option<&Output> {
+        match &self.format {
+            Format::Safetensors => None,
+            Format::Onnx(data) => data.as_ref(),
+        }
+    }
+
+    /// Writes the files. An ONNX model has no optimizer state, whatever the `contents`.
     pub fn write(self, contents: Contents, control: &Control) -> Result<Exported, Error> {
         let Chosen { checkpoint, used } = open_to_use(&self.from, self.which, control)?;
-        let mut out = self.model.create()?;
-        export(&checkpoint, self.model.path(), &mut out, contents)?;
-        out.finish()?;
+        match &self.format {
+            Format::Safetensors => {
+                let mut out = self.model.create()?;
+                export(&checkpoint, self.model.path(), &mut out, contents)?;
+                out.finish()?;
+            }
+            Format::Onnx(data) => {
+                onnx::write(&checkpoint, &OnnxFiles { model: &self.model, data: data.as_ref() })?;
+            }
+        }
         let mut exported = Exported {
             checkpoint: checkpoint.path().to_owned(),
             used,
             step: checkpoint.manifest().step,
+            data: self.data().map(|data| data.path().to_owned()),
             inputs: None,
             ids: vec![],
             without_texts: vec![],

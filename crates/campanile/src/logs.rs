@@ -14,10 +14,13 @@ mod warnings;
 
 pub use error::LogError;
 pub use facts::{described, facts};
-pub use open::{open, open_again, open_for_choice, open_for_evaluation, open_on_ranks, open_trained_on};
+pub use open::{
+    open, open_again, open_for_choice, open_for_evaluation, open_on_ranks, open_tables, open_trained_on,
+};
 pub use raw::Raw;
 pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
 
+use data::Table;
 use data::prepared::PreparedLog;
 use spec::run::{Config, DataConfig, DataFormat, LogFacts, Run, RunError};
 use std::path::Path;
@@ -31,6 +34,30 @@ pub const MEMORY: u64 = 1 << 30;
 /// Whether samples come from files in another format than the prepared one.
 pub fn must_be_prepared(data: &DataConfig) -> bool {
     !matches!(data.format.unwrap_or_default(), DataFormat::Synthetic | DataFormat::Prepared)
+}
+
+/// Path that stands in a config for a table in memory.
+pub const TABLE: &str = "(table in memory)";
+
+/// Tables in memory that stand for files: to train on, and to evaluate or score.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Table to train on.
+    pub train: Option<Arc<Table>>,
+    /// Table to evaluate on, or to score.
+    pub eval: Option<Arc<Table>>,
+}
+
+impl Tables {
+    /// Table of a split: `train` or `eval`.
+    fn of(&self, split: &str) -> Option<&Arc<Table>> {
+        if split == "train" { self.train.as_ref() } else { self.eval.as_ref() }
+    }
+}
+
+/// Whether `paths` stand for a table in memory.
+pub fn is_table(paths: &[String]) -> bool {
+    matches!(paths, [path] if path == TABLE)
 }
 
 /// Whether `paths` are one prepared log.

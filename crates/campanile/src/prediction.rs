@@ -127,26 +127,44 @@ impl Prediction {
     /// Writes a row for every row of the log to an output that was checked.
     pub fn write(self, output: &Output) -> Result<Predicted, Error> {
         self.check_key()?;
-        let Self { checkpoint: named, samples, key, max_bad_share, control } = &self;
+        let first = self.key.clone().map_or(FirstColumn::Rows, FirstColumn::Keys);
+        let (predicted, written) = self.score(|labels| {
+            Ok(ToFile(Predictions::of_labels(output.path(), output.create()?, &first, labels)?))
+        })?;
+        written.0.finish()?.finish()?;
+        Ok(predicted)
+    }
+
+    /// Probabilities of every row of the log, in its order: one for each label of the model. A bad line has `NaN`.
+    pub fn probabilities(self) -> Result<(Predicted, Vec<f32>), Error> {
+        let (predicted, written) =
+            self.score(|labels| Ok(ToMemory { outputs: labels.len().max(1), probabilities: Vec::new() }))?;
+        Ok((predicted, written.probabilities))
+    }
+
+    /// Scores all rows, which go to the sink that `open` makes for the labels of the model.
+    fn score<S: Sink>(
+        &self,
+        open: impl FnOnce(&[String]) -> Result<S, Error>,
+    ) -> Result<(Predicted, S), Error> {
+        let Self { checkpoint: named, samples, key, max_bad_share, control } = self;
         let (chosen, config, log) =
             samples.open_unlabelled(named, key.as_deref(), *max_bad_share, control)?;
         let Chosen { checkpoint, used } = chosen;
-        let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
+        let Unlabelled { open: logs, rows, count, samples: scored, first_bad } = log;
         let predicting = control.start("predicting", count, Unit::Count("rows"));
-        let first = key.clone().map_or(FirstColumn::Rows, FirstColumn::Keys);
         let labels: Vec<String> = config.model.labels.iter().map(|label| label.name.clone()).collect();
         if key.as_ref().is_some_and(|key| labels.iter().any(|name| *key == format!("probability_{name}"))) {
             return Err(SamplesError::KeyIsProbability.into());
         }
-        let outputs = labels.len().max(1);
-        let table = Predictions::of_labels(output.path(), output.create()?, &first, &labels)?;
-        let mut written = Scored { table, rows, number: 0, key: key.is_some(), outputs };
+        let (outputs, sink) = (labels.len().max(1), open(&labels)?);
+        let mut written = Scored { sink, rows, number: 0, key: key.is_some(), outputs };
         if scored > 0 {
-            let run = open.check(&config).map_err(|source| Error::Run {
+            let run = logs.check(&config).map_err(|source| Error::Run {
                 what: format!("{} on {}", named.display(), samples.data.join(" ")),
                 source,
             })?;
-            training::predict(&run, &open.logs, &checkpoint, &|_| (), &mut |probabilities| {
+            training::predict(&run, &logs.logs, &checkpoint, &|_| (), &mut |probabilities| {
                 if control.is_stopped() {
                     return Err(DataError::Stopped.into());
                 }
@@ -156,15 +174,64 @@ impl Prediction {
             })?;
         }
         drop(predicting);
-        written.finish()?;
+        let sink = written.finish()?;
         let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
-        Ok(Predicted { rows: count, scored, first_bad, step, checkpoint: path, used })
+        Ok((Predicted { rows: count, scored, first_bad, step, checkpoint: path, used }, sink))
     }
 }
 
-/// Rows on their way to the file, each with its probability where it has one.
-struct Scored {
-    table: Predictions<Writing>,
+/// Where rows go with their probabilities.
+trait Sink: Send {
+    /// Takes the next row: its number, its key if rows go by one, and its probabilities where it has any.
+    fn take(
+        &mut self,
+        number: u64,
+        key: Option<Option<&[u8]>>,
+        probabilities: Option<&[f32]>,
+    ) -> Result<(), DataError>;
+}
+
+/// Rows go to a file.
+struct ToFile(Predictions<Writing>);
+
+impl Sink for ToFile {
+    fn take(
+        &mut self,
+        number: u64,
+        key: Option<Option<&[u8]>>,
+        probabilities: Option<&[f32]>,
+    ) -> Result<(), DataError> {
+        match key {
+            Some(key) => self.0.append_key_of_labels(key, probabilities),
+            None => self.0.append_row_of_labels(number, probabilities),
+        }
+    }
+}
+
+/// Probabilities are kept.
+struct ToMemory {
+    outputs: usize,
+    probabilities: Vec<f32>,
+}
+
+impl Sink for ToMemory {
+    fn take(
+        &mut self,
+        _number: u64,
+        _key: Option<Option<&[u8]>>,
+        probabilities: Option<&[f32]>,
+    ) -> Result<(), DataError> {
+        match probabilities {
+            Some(probabilities) => self.probabilities.extend_from_slice(probabilities),
+            None => self.probabilities.resize(self.probabilities.len() + self.outputs, f32::NAN),
+        }
+        Ok(())
+    }
+}
+
+/// Rows on their way, each with its probability where it has one.
+struct Scored<S> {
+    sink: S,
     rows: RowSource,
     /// Rows written.
     number: u64,
@@ -174,7 +241,7 @@ struct Scored {
     outputs: usize,
 }
 
-impl Scored {
+impl<S: Sink> Scored<S> {
     /// Writes the next samples, and the rows without one before each of them.
     fn append(&mut self, probabilities: &[f32]) -> Result<(), training::Error> {
         for sample in probabilities.chunks_exact(self.outputs) {
@@ -183,12 +250,12 @@ impl Scored {
         Ok(())
     }
 
-    /// Writes the rows after the last sample, and completes the file.
-    fn finish(mut self) -> Result<(), Error> {
+    /// Writes the rows after the last sample.
+    fn finish(mut self) -> Result<S, Error> {
         if let RowSource::Noted(_) = self.rows {
             while self.write_next(None)? == RowKind::Bad {}
         }
-        Ok(self.table.finish()?.finish()?)
+        Ok(self.sink)
     }
 
     /// Writes the next row: with `probabilities` where it is a sample.
@@ -201,10 +268,7 @@ impl Scored {
             },
         };
         let probabilities = probabilities.filter(|_| is_sample);
-        match self.key {
-            true => self.table.append_key_of_labels(text, probabilities)?,
-            false => self.table.append_row_of_labels(self.number, probabilities)?,
-        }
+        self.sink.take(self.number, self.key.then_some(text), probabilities)?;
         self.number += 1;
         Ok(if is_sample { RowKind::Sample } else { RowKind::Bad })
     }

@@ -6,16 +6,17 @@ use crate::cluster::{self, ClusterError};
 use crate::control::Control;
 use crate::file::read_toml;
 use crate::folder::{PREPARED, VOCABULARIES};
-use crate::logs::{self, LogError, OpenLogs, Unlabelled, is_prepared, must_be_prepared};
+use crate::logs::{self, LogError, OpenLogs, Tables, Unlabelled, is_prepared, must_be_prepared};
 use crate::output::Inputs;
 use crate::train::TrainError;
-use data::Split;
+use data::{Split, Table};
 use spec::device::DeviceChoice;
 use spec::optimizer::UpdateRule;
 use spec::precision::PrecisionConfig;
 use spec::run::{Config, DataFormat, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use training::checkpoint::Checkpoint;
 use training::{Cluster, Logs};
 
@@ -42,10 +43,12 @@ pub enum SamplesError {
 
 /// Samples to run a checkpoint on, and where. What is left out is as in training, but for the device, which is the CPU, and for the
 /// ranks: one host, and a rank for every core, or one rank on a GPU; or those that MPI finds.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Files: paths and globs. Where there are none, those that the run was evaluated on.
     pub data: Vec<String>,
+    /// A table in memory, in place of files. [`with_table`](Self::with_table) sets it.
+    pub table: Option<Arc<Table>>,
     /// Format of the files.
     pub format: Option<DataFormat>,
     /// A TOML file with the columns of csv and parquet data.
@@ -147,6 +150,12 @@ fn of_checkpoint(source: spec::run::RunError) -> Error {
 }
 
 impl Samples {
+    /// Reads a table in memory, in place of files.
+    pub fn with_table(self, table: Arc<Table>) -> Self {
+        let (data, format) = (vec![logs::TABLE.into()], Some(DataFormat::Parquet));
+        Self { data, format, table: Some(table), ..self }
+    }
+
     /// Files that opening reads. What cannot be found is left out here, and refused there.
     pub fn inputs(&self, checkpoint: &Path) -> Inputs {
         let mut inputs = Inputs::default();
@@ -209,7 +218,8 @@ impl Samples {
         if cluster::is_distributed(cluster) && must_be_prepared(&config.data) {
             return Err(LogError::Unshared.into());
         }
-        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), control)?;
+        let tables = Tables { train: None, eval: self.table.clone() };
+        let open = logs::open_for_evaluation(&config.data, &tables, &folder.join(VOCABULARIES), control)?;
         let run = open.check(&config).map_err(|source| Error::Run {
             what: format!("{} on {:?}", named.display(), config.data.eval),
             source,
@@ -236,7 +246,8 @@ impl Samples {
         }
         config.data.strict = Some(self.strict);
         config.data.max_bad_share = Some(max_bad_share);
-        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, control)?;
+        let vocabularies = folder.join(VOCABULARIES);
+        let log = logs::open_unlabelled(&config.data, self.table.as_ref(), &vocabularies, key, control)?;
         Ok((chosen, config, log))
     }
 
@@ -295,9 +306,15 @@ impl Samples {
                     None => {}
                 }
             }
+            if self.table.is_some() && data.schema.is_none() && data.format == Some(DataFormat::CriteoTsv) {
+                // A table has names for the columns that Criteo's files have by their order.
+                data.schema = Some(Schema::criteo());
+            }
             data.format = format.or(data.format);
             data.eval = self.data.clone();
-        } else if (data.split.is_some() || (cluster::is_distributed(cluster) && must_be_prepared(data)))
+        } else if (data.split.is_some()
+            || logs::is_table(&data.eval)
+            || (cluster::is_distributed(cluster) && must_be_prepared(data)))
             && held_out.is_dir()
         {
             // What was kept from training, or is read by ranks that are processes, as the run prepared it.

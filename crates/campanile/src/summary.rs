@@ -1,5 +1,6 @@
 //! Summary of a run as JSON, for programs.
 
+use crate::evaluation::Evaluated;
 use crate::folder::metrics::Cache;
 use crate::train::WarmStarted;
 use serde_json::json;
@@ -62,6 +63,26 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
     if let Some(scores) = scores {
         add_breakdown(&mut result, scores);
     }
+    result
+}
+
+/// The result of an evaluation as one object.
+pub fn of_evaluation(evaluated: &Evaluated) -> serde_json::Value {
+    let Evaluated { scores, step, checkpoint, used, .. } = evaluated;
+    let evaluation = &scores.evaluation;
+    let mut result = json!({
+        "mean_prediction": evaluation.mean_prediction,
+        "click_rate": evaluation.click_rate,
+        "samples": evaluation.samples,
+        "step": step,
+        "checkpoint": checkpoint,
+        "used": used.name(),
+        "bins": scores.bins,
+    });
+    for (field, value) in evaluation.metrics() {
+        result[field] = json!(value);
+    }
+    add_breakdown(&mut result, scores);
     result
 }
 

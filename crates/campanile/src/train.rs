@@ -20,10 +20,12 @@ use crate::discover::describe;
 use crate::event::{Event, Notice};
 use crate::file::{read_config, whole};
 use crate::folder::{PREPARED, RunFolder};
-use crate::logs::{self, OpenLogs};
+use crate::logs::{self, LogError, OpenLogs, Tables};
 use crate::output::{Inputs, Output};
 use crate::plan;
 use crate::resume::Resumed;
+use data::Table;
+use data::discover::{Request, format_of};
 use keep::Keeper;
 use spec::pace::PaceError;
 use spec::plan::PlanChoice;
@@ -127,6 +129,9 @@ pub struct Training {
     written: Option<OptimizerConfig>,
     cluster: Cluster,
     logs: Option<OpenLogs>,
+    tables: Tables,
+    /// Column of the label, where columns are found by looking at the data.
+    label: Option<String>,
     compute: ComputeMode,
     trace: Option<TraceFile>,
     warm_up: u64,
@@ -176,6 +181,8 @@ impl Training {
             written: None,
             cluster: Cluster::Threads,
             logs: None,
+            tables: Tables::default(),
+            label: None,
             compute: ComputeMode::Real,
             trace: None,
             warm_up: 0,
@@ -199,6 +206,12 @@ impl Training {
         Ok(Self { written: resumed.optimizer.clone(), ..training.resumed(resumed) })
     }
 
+    /// Says which column is the label, where [`data`](Self::data) or [`table`](Self::table) finds the meaning of columns by looking at
+    /// them. Must be set before.
+    pub fn label(self, column: impl Into<String>) -> Self {
+        Self { label: Some(column.into()), ..self }
+    }
+
     /// Trains on the files at `path`: a path or a glob. Unless the config says how they are written and what their columns are,
     /// both are found by looking at them, and a tenth of the rows is kept from training and evaluated on.
     pub fn data(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -208,9 +221,42 @@ impl Training {
         if logs::is_prepared(&data.train) {
             data.format = Some(DataFormat::Prepared);
         } else if data.format.is_none() && data.schema.is_none() {
-            describe(data, &self.control)?;
+            self.describe()?;
+        } else if data.format.is_none() {
+            data.format = Some(format_of(&data::files::resolve(&data.train)?)?);
         }
         Ok(self)
+    }
+
+    /// Trains on a table in memory, whose columns are read where they lie. Unless the config has a schema, the meaning of the columns is
+    /// found by looking at them, and a tenth of the rows is kept from training and evaluated on. The run can go on later: it keeps the
+    /// table as it was prepared.
+    pub fn table(mut self, table: Arc<Table>) -> Result<Self, Error> {
+        if table.rows() == 0 {
+            let (paths, split) = (data::table::NAME.into(), "train".into());
+            return Err(LogError::NoSamples { paths, split }.into());
+        }
+        self.tables.train = Some(table);
+        let data = &mut self.config.data;
+        (data.train, data.format) = (vec![logs::TABLE.into()], Some(DataFormat::Parquet));
+        if data.schema.is_none() {
+            self.describe()?;
+        }
+        Ok(self)
+    }
+
+    /// Evaluates on a table in memory.
+    pub fn evaluate_on_table(mut self, table: Arc<Table>) -> Self {
+        self.tables.eval = Some(table);
+        let data = &mut self.config.data;
+        (data.eval, data.split, data.split_by) = (vec![logs::TABLE.into()], None, None);
+        self
+    }
+
+    /// Finds the meaning of the columns of the training data.
+    fn describe(&mut self) -> Result<(), Error> {
+        let request = Request { label: self.label.as_deref(), time: None };
+        describe(&mut self.config.data, self.tables.train.as_ref(), &request, &self.control)
     }
 
     /// Evaluates on the files at `path`, which are written as the training data: a path or a glob.
@@ -446,6 +492,9 @@ impl Training {
         let data = &self.config.data;
         if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
             return Err(TrainError::UnsharedLog.into());
+        }
+        if self.tables.train.is_some() || self.tables.eval.is_some() {
+            return Ok(logs::open_tables(data, &self.tables, kept.as_deref(), &self.control)?);
         }
         logs::open_on_ranks(data, kept.as_deref(), &self.cluster, &self.control)
     }

@@ -4,9 +4,10 @@ use crate::output::Force;
 use crate::progress::Console;
 use crate::signals::Stop;
 use crate::text::{bytes, columns, si, tell};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use campanile::Use;
 use campanile::checkpoint::open_verified;
+use campanile::export::Export;
 use serde_json::json;
 use std::path::PathBuf;
 use training::checkpoint::{Checkpoint, Contents, locate};
@@ -18,8 +19,9 @@ pub enum Command {
     Inspect(Of),
     /// Read every file and compare it with the manifest's checksums, and its tensors with the model of the run
     Verify(Of),
-    /// Write the model as one plain safetensors file, which PyTorch reads with safetensors.torch.load_file
-    #[command(after_help = "Names in the file, all f32:
+    /// Write the model as one plain safetensors file, which PyTorch reads with safetensors.torch.load_file, or as an ONNX model, which
+    /// onnxruntime runs
+    #[command(after_help = "Names in a safetensors file, all f32:
   tables.FEATURE.weight              rows × dim of an embedding table; a DeepFM's rows end in the linear weight of the id
   bottom.I.weight, bottom.I.bias     outputs × inputs of layer I of the bottom MLP: y = x·Wᵀ + b, then ReLU
   top.I.weight, top.I.bias           the same of the top MLP
@@ -33,9 +35,16 @@ Which features a tower has, and in which order, is in the file's metadata: `run`
 model.tower_module. The outputs of towers stand behind the dense vector, tower by tower.
 With --optimizer also optimizer.tables.FEATURE (per row: Adam's first moments, then its second) and
 optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).
-Beside model.safetensors stand model.inputs.json (schema, transforms with the values that were learnt, and the rule by which ids
+Inputs of an ONNX model, for any number of samples at once:
+  dense                              f32, samples × dense features, after the transforms of the schema
+  rows.FEATURE                       i64, samples: the row of the feature's table; samples × ids for a feature with many ids,
+                                     where bags shorter than the longest end in -1
+  weights.FEATURE                    f32, the same shape, for features with weights
+Its outputs are probability or, with several labels, probability_LABEL of each. `campanile data rows` makes the inputs from a log.
+Tables of f16 and bf16 keep their type.
+Beside the model stand model.inputs.json (schema, transforms with the values that were learnt, and the rule by which ids
 have rows) and, for each feature with a vocabulary, model.FEATURE.csv (row, id, count).")]
-    Export(Export),
+    Export(ExportArgs),
 }
 
 #[derive(clap::Args)]
@@ -48,7 +57,7 @@ pub struct Of {
 }
 
 #[derive(clap::Args)]
-pub struct Export {
+pub struct ExportArgs {
     /// Folder of a checkpoint, or of a run, whose best checkpoint is taken where it keeps one, else its last
     path: PathBuf,
     /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
@@ -59,12 +68,27 @@ pub struct Export {
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Include the optimizer state
+    /// What to write: safetensors (the parameters) or onnx (the model with its operations)
+    #[arg(long, value_name = "safetensors|onnx", default_value = "safetensors")]
+    format: Format,
+    /// Include the optimizer state; safetensors only
     #[arg(long)]
     optimizer: bool,
+    /// Write the weights of an ONNX model to FILE.data beside it, as is done anyway beyond 2 GB
+    #[arg(long)]
+    external_data: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Format of an exported model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Parameters by name.
+    Safetensors,
+    /// The model with its operations.
+    Onnx,
 }
 
 pub fn run(command: Command, console: Console) -> Result<()> {
@@ -138,8 +162,22 @@ fn verify(args: &Of, console: Console) -> Result<()> {
     Ok(())
 }
 
-fn export_to(args: &Export, console: Console) -> Result<()> {
-    let export = campanile::export::Export::check(&args.path, args.which, &args.out, args.force.force)?;
+fn export_to(args: &ExportArgs, console: Console) -> Result<()> {
+    let (path, out, force) = (&args.path, &args.out, args.force.force);
+    let export = match args.format {
+        Format::Safetensors if args.external_data => {
+            bail!(
+                "--external-data: a safetensors file holds any number of bytes; leave it out, or add --format onnx"
+            )
+        }
+        Format::Onnx if args.optimizer => {
+            bail!(
+                "--optimizer: an ONNX model has no optimizer state; leave it out, or use --format safetensors"
+            )
+        }
+        Format::Safetensors => Export::check(path, args.which, out, force)?,
+        Format::Onnx => Export::check_onnx(path, args.which, out, force, args.external_data)?,
+    };
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let exported = export.write(contents, &console.control(&Stop::default()))?;
     if let Some(why) = &exported.unknown {
@@ -156,6 +194,7 @@ fn export_to(args: &Export, console: Console) -> Result<()> {
             "file": args.out,
             "step": exported.step,
             "used": exported.used.name(),
+            "data": exported.data,
             "inputs": exported.inputs,
             "vocabularies": exported.ids,
         });
@@ -169,6 +208,9 @@ fn export_to(args: &Export, console: Console) -> Result<()> {
         exported.checkpoint.display(),
         args.out.display()
     );
+    if let Some(data) = &exported.data {
+        println!("its weights are in {}, which must stay beside it", data.display());
+    }
     if let Some(inputs) = &exported.inputs {
         let ids = exported.ids.len();
         println!("its inputs are described in {}, with {ids} file(s) of ids by row", inputs.display());

@@ -3,6 +3,7 @@
 mod groups;
 mod inspect;
 mod prepare;
+mod rows;
 
 pub use groups::planted;
 
@@ -20,6 +21,8 @@ pub enum Command {
     Inspect(inspect::Args),
     /// Print the groups of features that interact in a synthetic log: the towers that a partitioner should find
     Groups(Box<groups::Args>),
+    /// Write the rows of a log as inputs of an exported ONNX model: dense features, and the table rows of ids
+    Rows(Box<rows::Args>),
 }
 
 pub fn run(command: Command, console: Console) -> anyhow::Result<()> {
@@ -27,6 +30,7 @@ pub fn run(command: Command, console: Console) -> anyhow::Result<()> {
         Command::Prepare(args) => prepare::run(args, console),
         Command::Inspect(args) => inspect::run(args, console),
         Command::Groups(args) => groups::run(*args),
+        Command::Rows(args) => rows::run(*args, console),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::text::si;
 use crate::train::quality_of;
 use anyhow::Result;
 use campanile::Evaluation;
-use serde_json::json;
 use std::path::PathBuf;
 
 /// Score a checkpoint, and write its predictions
@@ -60,20 +59,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let (scores, step) = (&evaluated.scores, evaluated.step);
     let evaluation = &scores.evaluation;
     if args.json {
-        let mut result = json!({
-            "mean_prediction": evaluation.mean_prediction,
-            "click_rate": evaluation.click_rate,
-            "samples": evaluation.samples,
-            "step": step,
-            "checkpoint": evaluated.checkpoint,
-            "used": evaluated.used.name(),
-            "bins": scores.bins,
-        });
-        for (field, value) in evaluation.metrics() {
-            result[field] = json!(value);
-        }
-        campanile::summary::add_breakdown(&mut result, scores);
-        println!("{result}");
+        println!("{}", campanile::summary::of_evaluation(&evaluated));
         return Ok(());
     }
     let told = format!(

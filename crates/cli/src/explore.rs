@@ -5,6 +5,7 @@ mod json;
 mod request;
 mod text;
 
+use crate::Answer;
 use crate::output::{Force, Output};
 use crate::progress::{Console, Unit};
 use crate::signals::{Stop, stop_on_signals};
@@ -12,7 +13,7 @@ use anyhow::{Result, anyhow, ensure};
 use planning::cost::CostKind;
 use planning::explore::{ExploreProgress, Space, Summary, explore};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
@@ -66,14 +67,53 @@ impl Explored {
     fn is_whole(&self) -> bool {
         self.summary.count() == self.space.len() as u64
     }
+
+    /// Fails if nothing could be simulated.
+    fn check(&self) -> Result<()> {
+        let as_is = &self.summary.as_is;
+        if let Some((_, why)) = &as_is.refused.first {
+            ensure!(
+                as_is.refused.impossible < as_is.count,
+                "no combination of these models, strategies and systems can be simulated: {why}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Args {
+    /// Threads that were asked for, or one for each core.
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+/// All points as JSON and as a page; `stop` ends the work early.
+pub fn answer(args: &Args, stop: &AtomicBool) -> Result<Answer> {
+    let (space, cost) = (args.request.space()?, args.request.cost());
+    let began = Instant::now();
+    let watch = ExploreProgress::default();
+    let summary = std::thread::scope(|scope| {
+        let exploring = scope.spawn(|| explore(&space, cost, args.threads(), args.top.into(), &watch));
+        while !exploring.is_finished() {
+            watch.stop.store(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        exploring.join()
+    });
+    let summary = summary.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let explored = Explored { seconds: began.elapsed().as_secs_f64(), space, cost, summary };
+    ensure!(explored.is_whole(), "stopped after {} points", explored.summary.count());
+    explored.check()?;
+    Ok(Answer { json: json::to_json(&explored), html: html::page(&explored).to_html() })
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
     let html = Output::check_if_any(args.html.as_deref(), args.force.force, &args.request.inputs())?;
     let space = args.request.space()?;
     let cost = args.request.cost();
-    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = args.threads.map_or_else(cores, usize::from);
+    let threads = args.threads();
     let began = Instant::now();
     let stop = stop_on_signals()?;
     let summary = with_progress(&space, cost, threads, args.top.into(), &stop, console)?;
@@ -88,13 +128,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             Err(stop.interrupted(format!("stopped after {done} of {all} points")).into())
         }
     };
-    let as_is = &explored.summary.as_is;
-    if let Some((_, why)) = &as_is.refused.first {
-        ensure!(
-            as_is.refused.impossible < as_is.count,
-            "no combination of these models, strategies and systems can be simulated: {why}"
-        );
-    }
+    explored.check()?;
     if let Some(html) = &html {
         html.write(html::page(&explored).to_html().as_bytes())?;
     }

@@ -6,17 +6,21 @@ pub mod picture;
 pub use campanile::partition::{Divided, Tables};
 pub use division::Division;
 
+use crate::Answer;
 use crate::affinity::{Measured, measure};
 use crate::output::{Force, Inputs, Output};
 use crate::progress::Console;
-use crate::scoring::SampleArgs;
+use crate::scoring::{Opened, SampleArgs};
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
+use campanile::Control;
 use planning::partitioner::{Plane, Strategy};
 use serde_json::json;
 use spec::affinity::Affinity;
 use spec::towers::TowersFile;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use training::Cluster;
 
@@ -66,12 +70,45 @@ pub struct Args {
     json: bool,
 }
 
+/// The towers as JSON and as a picture; they are written to `out` as well. `stop` ends the measurement of a model early.
+pub fn answer(args: &Args, stop: Arc<AtomicBool>) -> Result<Answer> {
+    let output = Output::check(&args.out, args.force.force, &args.inputs())?;
+    let control = Control::default().stop_on(stop);
+    let open = |checkpoint: &Path| {
+        Ok(args.samples.samples().open_for_training(checkpoint, &Cluster::Threads, &control)?)
+    };
+    let (divided, seconds) = divide(args, Console::new(true), open)?;
+    output.write(towers_text(&divided.towers)?.as_bytes())?;
+    Ok(Answer { json: to_json(&divided, seconds), html: picture::of(&divided, true) })
+}
+
 pub fn run(args: Args, console: Console) -> Result<()> {
     let page = args.picture.as_deref().map(picture::is_page).transpose()?;
     let (inputs, force) = (args.inputs(), args.force.force);
     let output = Output::check(&args.out, force, &inputs)?;
     let drawn = Output::check_if_any(args.picture.as_deref(), force, &inputs)?;
     Output::distinct([&output].into_iter().chain(&drawn))?;
+    let open = |checkpoint: &Path| args.samples.open_for_training(checkpoint, &Cluster::Threads, console);
+    let (divided, seconds) = divide(&args, console, open)?;
+    output.write(towers_text(&divided.towers)?.as_bytes())?;
+    if let Some((drawn, page)) = drawn.zip(page) {
+        drawn.write(picture::of(&divided, page).as_bytes())?;
+    }
+    if args.json {
+        println!("{}", to_json(&divided, seconds));
+        return Ok(());
+    }
+    print!("{}", to_text(&divided));
+    println!("found in {seconds:.2} s; towers in {}", args.out.display());
+    Ok(())
+}
+
+/// Divides the features, and says how many seconds that took. `open` opens a checkpoint to measure their affinity on.
+fn divide(
+    args: &Args,
+    console: Console,
+    open: impl FnOnce(&Path) -> Result<Opened>,
+) -> Result<(Divided, f64)> {
     let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
         (Some(path), _) => {
             ensure!(
@@ -84,7 +121,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let opened = args.samples.open_for_training(checkpoint, &Cluster::Threads, console)?;
+            let opened = open(checkpoint)?;
             // What cannot be is refused before it is measured.
             args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
             (measure(&opened, &args.measured, Cluster::Threads, console)?, Tables::of(&opened.run.model))
@@ -96,17 +133,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let divided = args.division.divide(&affinity, &tables, args.towers, args.strategy, args.seed)?;
     let seconds = began.elapsed().as_secs_f64();
     drop(waiting);
-    output.write(towers_text(&divided.towers)?.as_bytes())?;
-    if let Some((drawn, page)) = drawn.zip(page) {
-        drawn.write(picture::of(&divided, page).as_bytes())?;
-    }
-    if args.json {
-        println!("{}", to_json(&divided, seconds));
-        return Ok(());
-    }
-    print!("{}", to_text(&divided));
-    println!("found in {seconds:.2} s; towers in {}", args.out.display());
-    Ok(())
+    Ok((divided, seconds))
 }
 
 impl Args {

@@ -4,6 +4,7 @@ mod difference;
 mod html;
 mod text;
 
+use crate::Answer;
 use crate::args::RunArgs;
 use crate::logs::parse_bytes;
 use crate::output::{Force, Inputs, Output};
@@ -75,6 +76,17 @@ pub struct Args {
     diff: Option<Vec<PathBuf>>,
     #[command(flatten, next_help_heading = "Output")]
     force: Force,
+}
+
+/// The plan as JSON and as a page, and as a file where one is named.
+pub fn answer(args: &Args) -> Result<Answer> {
+    let (planning, inputs) = asked(args)?;
+    let out = Output::check_if_any(args.out.as_deref(), args.force.force, &inputs)?;
+    let planned = planning.plan().map_err(|unfit| anyhow!("{unfit}"))?;
+    if let Some(out) = &out {
+        out.write((serde_json::to_string_pretty(&planned.file())? + "\n").as_bytes())?;
+    }
+    Ok(Answer { json: planned.to_json(), html: html::page(&planned).to_html() })
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {

@@ -87,6 +87,7 @@ impl SampleArgs {
         let (group, slices, DeviceArgs { device, precision }) = (None, Vec::new(), device);
         Samples {
             data,
+            table: None,
             format,
             schema,
             strict,

@@ -11,6 +11,7 @@ pub mod task;
 mod text;
 mod trace;
 
+use crate::Answer;
 use crate::output::{Force, Output};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -59,6 +60,12 @@ pub struct Args {
     trace: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
+}
+
+/// The prediction as JSON and as a page.
+pub fn answer(args: &Args) -> Result<Answer> {
+    let prediction = args.request.predict()?;
+    Ok(Answer { json: json::to_json(&prediction), html: html::page(&prediction).to_html() })
 }
 
 pub fn run(args: Args) -> Result<()> {

@@ -22,10 +22,14 @@ mod inspect;
 mod labels;
 #[path = "data/oddities.rs"]
 mod oddities;
+#[path = "data/onnx.rs"]
+mod onnx;
 #[path = "data/prediction.rs"]
 mod prediction;
 #[path = "data/prepare.rs"]
 mod prepare;
+#[path = "support/python.rs"]
+mod python;
 #[path = "data/refusals.rs"]
 mod refusals;
 #[path = "data/shop.rs"]

@@ -123,6 +123,11 @@ fn your_own_log() {
 }
 
 #[test]
+fn python() {
+    guide("python");
+}
+
+#[test]
 fn towers() {
     guide("towers");
 }

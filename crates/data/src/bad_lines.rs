@@ -13,7 +13,7 @@
 
 use crate::DataError;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Number of bad lines that are described, at most.
 pub const DESCRIBED: usize = 5;
@@ -36,7 +36,11 @@ pub struct BadLine {
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}, line {}", self.file.display(), self.line)?;
+        // Rows of a table are counted from 0, as programs that make tables do.
+        match self.file == Path::new(crate::table::NAME) {
+            true => write!(f, "{}, row {}", self.file.display(), self.line.saturating_sub(1))?,
+            false => write!(f, "{}, line {}", self.file.display(), self.line)?,
+        }
         if let Some(field) = &self.field {
             write!(f, ", column {field}")?;
         }

@@ -37,6 +37,7 @@ mod time;
 pub(crate) use sample::{FIRST_ROWS, Sample, Stored};
 
 use crate::DataError;
+use crate::table::Table;
 use serde::Serialize;
 use spec::run::DataFormat;
 use spec::schema::Schema;
@@ -146,6 +147,22 @@ pub fn discover(files: &[PathBuf], request: &Request) -> Result<Found, DataError
     }
     let dialect = roles::Dialect { delimiter: found.delimiter, header: found.header };
     roles::assign(first, &found.sample, Some(dialect), request)
+}
+
+/// Discovers the log in a table, whose types say more than texts do.
+///
+/// # Errors
+/// Fails if no column can be the label or an id; the error lists the columns.
+pub fn discover_table(table: &Table, request: &Request) -> Result<Found, DataError> {
+    roles::assign(Path::new(crate::table::NAME), &crate::table::sample(table), None, request)
+}
+
+/// Format of files whose columns are described by a schema: Parquet if the first begins as such files do, else text.
+pub fn format_of(files: &[PathBuf]) -> Result<DataFormat, DataError> {
+    match files.first().map(|file| is_parquet(file)).transpose()? {
+        Some(true) => Ok(DataFormat::Parquet),
+        Some(false) | None => Ok(DataFormat::Csv),
+    }
 }
 
 /// Whether a file begins with the magic bytes of Parquet.

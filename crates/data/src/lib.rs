@@ -1,11 +1,12 @@
 //! Samples from click logs on disk, and from a synthetic log.
 //!
-//! Readers of every format ([`mod@decode`] for text, [`parquet`]) produce [`Samples`]. [`prepare`] writes them in the
+//! Readers of every format ([`mod@decode`] for text, [`parquet`], [`table`] for data frames in memory) produce [`Samples`]. [`prepare`] writes them in the
 //! [`prepared`] format. Training reads prepared logs and the [`synthetic`] log, and nothing else.
 #![deny(unsafe_code)]
 
 pub mod bad_lines;
 pub mod batch;
+mod cells;
 pub mod decode;
 pub mod delimited;
 pub mod discover;
@@ -26,6 +27,7 @@ pub mod samples;
 pub mod shuffle;
 pub mod sketch;
 pub mod synthetic;
+pub mod table;
 pub mod vocabulary;
 pub mod warnings;
 
@@ -40,4 +42,5 @@ pub use rows::{Reading, Rows};
 pub use samples::{Bags, Samples};
 pub use shuffle::Shuffle;
 pub use synthetic::{Split, SyntheticLog};
+pub use table::Table;
 pub use vocabulary::{Counter, IdTexts, Vocabulary};

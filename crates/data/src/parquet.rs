@@ -21,18 +21,16 @@ mod delta;
 mod file;
 mod leaf;
 mod pages;
-mod roles;
-mod rows;
 mod sample;
 
 #[cfg(test)]
 mod tests;
 
+use crate::cells::Numbers;
 use crate::number::Input;
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use file::LogFile;
-use rows::Numbers;
 pub(crate) use sample::sample;
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
@@ -91,7 +89,7 @@ pub fn decode(
             let mut columns = file.group(group)?;
             while left > 0 {
                 let count = left.min(log.batch_rows.max(1));
-                file.guard(|| columns.read(count))?;
+                file.guard(|| columns.iter_mut().try_for_each(|column| column.read(count)))?;
                 samples.clear();
                 for row in 0..count {
                     row_of_file += 1;

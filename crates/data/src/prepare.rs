@@ -19,6 +19,7 @@ use crate::decode::{self, Progress, TextLog};
 use crate::parquet::{self, ParquetLog};
 use crate::prepared::{About, LogSource, Manifest, Writer, WriterOptions};
 use crate::rows::{Reading, RowsFile};
+use crate::table::{self, Table};
 use crate::vocabulary::{IdTexts, Vocabulary};
 use crate::{DataError, Samples};
 use spec::run::DataFormat;
@@ -35,8 +36,10 @@ const PARQUET_ROWS: usize = 4096;
 pub struct RawLog<'a> {
     /// Format of the files.
     pub format: DataFormat,
-    /// Files of the log, in order.
+    /// Files of the log, in order; none of a table.
     pub files: &'a [PathBuf],
+    /// The log itself, where it is in memory: then there are no files, and the format is that of Parquet, whose types tables have.
+    pub table: Option<&'a Table>,
     /// Meaning of the columns.
     pub schema: &'a Schema,
     /// Rule that says how many bad lines are too many.
@@ -50,6 +53,13 @@ pub struct RawLog<'a> {
     /// What to read besides the samples.
     pub reading: Reading<'a>,
 }
+
+/// Receiver of rows that hold no sample.
+type Refuse<'a> = dyn FnMut(parquet::BadRow) -> Result<(), DataError> + 'a;
+/// Receiver of samples.
+type Accept<'a> = dyn FnMut(&Samples) -> Result<(), DataError> + 'a;
+/// Receiver of the number of rows done, and of all.
+type RowProgress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
 /// Progress of preparing a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -158,27 +168,39 @@ impl RawLog<'_> {
             Some(stop) if stop.load(Ordering::Relaxed) => Err(DataError::Stopped),
             _ => sink(samples),
         };
+        if let Some(table) = self.table {
+            return self.decode_rows(vocabularies, progress, sink, |bad, shown, accepted| {
+                table::decode(table, self.schema, &self.reading, bad, shown, accepted)
+            });
+        }
         match self.format {
             DataFormat::CriteoTsv | DataFormat::Csv => {
                 let Self { files, schema, policy, threads, memory, reading, .. } = *self;
                 let log = TextLog { files, schema, vocabularies, policy, threads, memory, reading };
                 decode::decode(&log, progress, sink).map(|decoded| decoded.bad)
             }
-            DataFormat::Parquet => self.decode_parquet(vocabularies, progress, sink),
+            DataFormat::Parquet => {
+                let Self { files, schema, reading, .. } = *self;
+                let log = ParquetLog { files, schema, batch_rows: PARQUET_ROWS, reading };
+                self.decode_rows(vocabularies, progress, sink, |bad, shown, accepted| {
+                    parquet::decode(&log, bad, shown, accepted)
+                })
+            }
             DataFormat::Prepared | DataFormat::Synthetic => {
                 Err(DataError::Format { format: self.format.name() })
             }
         }
     }
 
-    fn decode_parquet(
+    /// Reads a log that is stored by columns, by `decode`: it counts bad rows, and looks ids up in the vocabularies.
+    fn decode_rows(
         &self,
         vocabularies: &[Option<Vocabulary>],
         progress: &(dyn Fn(Progress) + Sync),
         sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
+        decode: impl FnOnce(&mut Refuse, &RowProgress, &mut Accept) -> Result<u64, DataError>,
     ) -> Result<BadLines, DataError> {
-        let Self { files, schema, reading, .. } = *self;
-        let log = ParquetLog { files, schema, batch_rows: PARQUET_ROWS, reading };
+        let reading = self.reading;
         let total_bytes =
             LogSource::of(self.format.name(), self.files)?.files.iter().map(|file| file.bytes).sum();
         let bad = RefCell::new(BadLines::default());
@@ -212,7 +234,7 @@ impl RawLog<'_> {
             let (samples, bad_lines) = (samples.load(Ordering::Relaxed), bad_rows.load(Ordering::Relaxed));
             progress(Progress { bytes, total_bytes, samples, bad_lines });
         };
-        parquet::decode(&log, &mut refused, &shown, &mut accepted)?;
+        decode(&mut refused, &shown, &mut accepted)?;
         let bad = bad.into_inner();
         self.policy.check(&bad, true)?;
         Ok(bad)

@@ -90,7 +90,7 @@ fn raw<'a>(files: &'a [PathBuf], schema: &'a Schema, threads: usize) -> RawLog<'
         false => DataFormat::Parquet,
     };
     let (policy, reading) = (Policy::default(), Reading::default());
-    RawLog { format, files, schema, policy, threads, memory: 64 << 20, stop: None, reading }
+    RawLog { format, files, table: None, schema, policy, threads, memory: 64 << 20, stop: None, reading }
 }
 
 fn all(folder: &Path) -> (Manifest, Samples) {

@@ -36,6 +36,11 @@ pub enum LogError {
          --vocabularies-of the prepared log that the run was trained on, and give its folder with --data"
     )]
     Unshared,
+    /// A table in memory that is gone.
+    #[error(
+        "the samples were a table in memory, which only the process that made it has: give the data again, or files with --data"
+    )]
+    NoTable,
     /// No temporary folder for prepared logs.
     #[error("{}: no folder for prepared logs can be created here", path.display())]
     NoScratch {

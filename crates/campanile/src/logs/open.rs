@@ -1,7 +1,7 @@
 //! Opening the logs of a run: to train on, to evaluate on, or to measure on.
 
 use super::preparer::{Preparer, open_prepared};
-use super::{LogError, OpenLogs, Raw, facts, must_be_prepared};
+use super::{LogError, OpenLogs, Raw, Tables, facts, must_be_prepared};
 use crate::Error;
 use crate::cluster;
 use crate::control::Control;
@@ -23,6 +23,16 @@ use training::{Cluster, Logs};
 /// ```
 pub fn open(data: &DataConfig, keep: Option<&Path>, control: &Control) -> Result<OpenLogs, LogError> {
     open_in(data, Preparer::new(keep, control)?)
+}
+
+/// Opens the logs of `data` as [`open`] does, where `tables` may stand for files.
+pub fn open_tables(
+    data: &DataConfig,
+    tables: &Tables,
+    keep: Option<&Path>,
+    control: &Control,
+) -> Result<OpenLogs, LogError> {
+    open_in(data, Preparer::new(keep, control)?.with_tables(tables))
 }
 
 /// Opens logs that another process has opened before: nothing is prepared, and nothing noticed, again.
@@ -102,10 +112,11 @@ pub fn open_for_choice(
 /// Opens a log to evaluate on, with the vocabularies and transforms of the model, which lie in `vocabularies`.
 pub fn open_for_evaluation(
     data: &DataConfig,
+    tables: &Tables,
     vocabularies: &Path,
     control: &Control,
 ) -> Result<OpenLogs, LogError> {
-    let preparer = Preparer::new(None, control)?;
+    let preparer = Preparer::new(None, control)?.with_tables(tables);
     let schema = match data.format {
         Some(DataFormat::Prepared) => open_prepared(&data.eval, "eval")?.manifest().schema.clone(),
         _ => Raw::of(data, &data.eval)?.schema,
@@ -143,7 +154,7 @@ pub fn open_trained_on(
         }
         None => {
             let data = DataConfig { eval: data.train.clone(), ..data.clone() };
-            let open = open_for_evaluation(&data, vocabularies, control)?;
+            let open = open_for_evaluation(&data, &Tables::default(), vocabularies, control)?;
             let Logs::Prepared { eval: Some(log), .. } = open.logs else {
                 return Err(LogError::NothingToRead);
             };

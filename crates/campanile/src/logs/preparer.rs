@@ -1,6 +1,6 @@
 //! Prepares logs in a folder, or finds them prepared there.
 
-use super::{LogError, MEMORY, Raw};
+use super::{LogError, MEMORY, Raw, Tables, is_table};
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use data::DataError;
@@ -17,6 +17,8 @@ pub(super) struct Preparer {
     pub(super) folder: PathBuf,
     pub(super) scratch: Option<Arc<TempDir>>,
     pub(super) control: Control,
+    /// Tables that stand for files.
+    pub(super) tables: Tables,
     /// Whether logs are prepared; otherwise everything is there already.
     pub(super) prepares: bool,
 }
@@ -33,7 +35,12 @@ impl Preparer {
                 (scratch.path().to_owned(), Some(Arc::new(scratch)))
             }
         };
-        Ok(Self { folder, scratch, control: control.clone(), prepares: true })
+        Ok(Self { folder, scratch, control: control.clone(), tables: Tables::default(), prepares: true })
+    }
+
+    /// Reads these tables where paths stand for one.
+    pub(super) fn with_tables(self, tables: &Tables) -> Self {
+        Self { tables: tables.clone(), ..self }
     }
 
     /// The log at `paths`, whose vocabularies and transforms must be those of `like` where one is given.
@@ -88,7 +95,12 @@ impl Preparer {
         if !self.prepares {
             return PreparedLog::open(&folder).map_err(LogError::OfFirstRank);
         }
-        let raw = Raw::of(data, paths)?;
+        let table = self.tables.of(split);
+        if is_table(paths) && table.is_none() {
+            // A run that goes on has its table as it was prepared.
+            return PreparedLog::open(&folder).map_err(|_| LogError::NoTable);
+        }
+        let raw = Raw::of_table(data, paths, table)?;
         let source = LogSource::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {
@@ -99,7 +111,8 @@ impl Preparer {
                 && bearable(manifest, &raw.policy)
                 && alike
         };
-        if let Some(log) = PreparedLog::open(&folder).ok().filter(same) {
+        let kept = if raw.table.is_some() { None } else { PreparedLog::open(&folder).ok().filter(same) };
+        if let Some(log) = kept {
             self.control.notice_bad_lines(log.manifest().bad_lines.count, &log.manifest().bad_lines.lines);
             return Ok(log);
         }

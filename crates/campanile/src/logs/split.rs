@@ -1,7 +1,7 @@
 //! A log of which a share is evaluated on: prepared in two parts, or found so.
 
 use super::preparer::{Preparer, bearable, difference};
-use super::{LogError, MEMORY, Raw};
+use super::{LogError, MEMORY, Raw, is_table};
 use crate::event::Notice;
 use data::prepare::{self, Learnt, RawLog, RowDivision, part_of};
 use data::prepared::{LogSource, PreparedLog};
@@ -53,7 +53,13 @@ impl Preparer {
         validation: Option<f64>,
         folders: &[PathBuf; 2],
     ) -> Result<(PreparedLog, PreparedLog), LogError> {
-        let raw = Raw::of(data, &data.train)?;
+        let table = self.tables.of("train");
+        if is_table(&data.train) && table.is_none() {
+            // A run that goes on has the parts of its table as they were prepared.
+            let open = |folder: &PathBuf| PreparedLog::open(folder).map_err(|_| LogError::NoTable);
+            return Ok((open(&folders[0])?, open(&folders[1])?));
+        }
+        let raw = Raw::of_table(data, &data.train, table)?;
         let split = data.split_of(&raw.schema)?;
         let division = match validation {
             None => RowDivision::of(split.ok_or(LogError::NoShare)?),
@@ -75,7 +81,9 @@ impl Preparer {
             };
             PreparedLog::open(folder).ok().filter(same)
         };
-        if let (Some(train), Some(eval)) = (open(&folders[0], "train"), open(&folders[1], "eval")) {
+        if raw.table.is_none()
+            && let (Some(train), Some(eval)) = (open(&folders[0], "train"), open(&folders[1], "eval"))
+        {
             let other = Learnt::of(&train).and_then(|own| difference(&eval, &own));
             if other.is_ok_and(|other| other.is_none()) {
                 let (one, two) = (train.manifest(), eval.manifest());

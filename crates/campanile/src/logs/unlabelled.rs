@@ -3,6 +3,7 @@
 use super::preparer::{Preparer, open_prepared};
 use super::{LogError, MEMORY, OpenLogs, Raw, facts};
 use crate::control::Control;
+use data::Table;
 use data::prepare::{self, Learnt, RawLog};
 use data::prepared::PreparedLog;
 use data::rows::{Reading, RowsFile, RowsReader};
@@ -35,9 +36,10 @@ pub enum RowSource {
 }
 
 /// Opens a log to score, with the vocabularies and transforms of the model, which lie in `vocabularies`. Every row has the text
-/// of column `key`, where one is named.
+/// of column `key`, where one is named. Where paths stand for a table, `table` is read.
 pub fn open_unlabelled(
     data: &DataConfig,
+    table: Option<&Arc<Table>>,
     vocabularies: &Path,
     key: Option<&str>,
     control: &Control,
@@ -54,7 +56,7 @@ pub fn open_unlabelled(
         let open = as_evaluation(log, preparer);
         return Ok(Unlabelled { open, rows: RowSource::Samples, count, samples: count, first_bad: vec![] });
     }
-    let raw = Raw::of(data, &data.eval)?;
+    let raw = Raw::of_table(data, &data.eval, table)?;
     let like = of_model(&raw.schema)?;
     let preparer = Preparer::new(None, control)?;
     let folder = preparer.folder.join("eval");

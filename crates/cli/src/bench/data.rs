@@ -61,7 +61,17 @@ pub fn run(args: Args) -> Result<()> {
     let policy = Policy::default();
     let format = DataFormat::CriteoTsv;
     let (memory, reading) = (1 << 30, Default::default());
-    let raw = RawLog { format, files: &files, schema: &schema, policy, threads, memory, stop: None, reading };
+    let raw = RawLog {
+        format,
+        files: &files,
+        table: None,
+        schema: &schema,
+        policy,
+        threads,
+        memory,
+        stop: None,
+        reading,
+    };
 
     let features: Vec<Feature> = Preset::Kaggle.outline().features();
     let mut times = [const { Vec::new() }; 4];

@@ -1,5 +1,8 @@
 //! Sample rows of a log, as text.
 
+use crate::cells::CellColumn;
+use std::ops::Range;
+
 /// Number of rows at the beginning of a log that are examined.
 pub(crate) const FIRST_ROWS: usize = 20_000;
 /// Largest number of cells that are examined.
@@ -10,19 +13,19 @@ pub(crate) const MOST_CELLS: usize = 4 << 20;
 pub(crate) enum Stored {
     /// Fields of a text, which may hold anything.
     Text,
-    /// Booleans of Parquet, read as 0 and 1.
+    /// Booleans of Parquet or a table, read as 0 and 1.
     Boolean,
-    /// Integers of Parquet.
+    /// Integers of Parquet or a table.
     Integer,
-    /// Floats of Parquet.
+    /// Floats of Parquet or a table.
     Float,
-    /// Strings of Parquet.
+    /// Strings of Parquet or a table.
     String,
-    /// Lists of strings or integers of Parquet.
+    /// Lists of strings or integers of Parquet or a table.
     IdList,
-    /// Dates or timestamps of Parquet, read as the integers they are stored as.
+    /// Dates or timestamps of Parquet or a table, read as the integers they are stored as.
     Time,
-    /// A type of Parquet that cannot be read, with its description.
+    /// A type of Parquet or a table that cannot be read, with its description.
     Other(String),
 }
 
@@ -72,6 +75,24 @@ impl Sample {
     pub fn push(&mut self, cell: &[u8]) {
         self.text.extend_from_slice(cell);
         self.ends.push(self.text.len());
+    }
+
+    /// Appends rows of columns, of which those that cannot be read are `None`: integers as digits, booleans as 0 and 1, lists with
+    /// bars between elements.
+    pub fn push_rows<C: CellColumn>(&mut self, columns: &[Option<&C>], rows: Range<usize>) {
+        let mut text = vec![];
+        for row in rows {
+            for column in columns {
+                text.clear();
+                for (at, cell) in column.iter().flat_map(|column| column.cells(row)).enumerate() {
+                    if at > 0 {
+                        text.push(b'|');
+                    }
+                    cell.with_text(|cell| text.extend_from_slice(cell.unwrap_or_default()));
+                }
+                self.push(&text);
+            }
+        }
     }
 
     /// Text of the cell in a row and a column.

@@ -10,8 +10,9 @@
 //! values        a               b
 //! ```
 
-use super::leaf::{Kind, Leaf};
+use super::leaf::Leaf;
 use super::pages::CheckedPages;
+use crate::cells::{Cell, CellColumn, Kind};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType,
@@ -53,16 +54,6 @@ enum Values {
 struct Typed<T: DataType> {
     reader: ColumnReaderImpl<T>,
     values: Vec<T::T>,
-}
-
-/// Value of one cell of a column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell<'a> {
-    Null,
-    Signed(i64),
-    Unsigned(u64),
-    Number(f64),
-    Bytes(&'a [u8]),
 }
 
 impl Column {
@@ -142,13 +133,6 @@ impl Column {
         self.definitions.get(level).copied().unwrap_or(self.present)
     }
 
-    /// Cells of a row among those read last: one for a plain column, any number for a list.
-    pub fn cells(&self, row: usize) -> Cells<'_> {
-        let place = self.starts.get(row).copied().unwrap_or_default();
-        let end = self.starts.get(row + 1).map_or(place.level, |next| next.level);
-        Cells { column: self, place, end }
-    }
-
     /// Value with this index.
     fn value(&self, index: usize) -> Option<Cell<'_>> {
         let signed = self.leaf.kind != Kind::Integer { signed: false };
@@ -170,6 +154,15 @@ impl Column {
     }
 }
 
+impl CellColumn for Column {
+    /// Cells of a row among those read last: one for a plain column, any number for a list.
+    fn cells(&self, row: usize) -> impl Iterator<Item = Cell<'_>> {
+        let place = self.starts.get(row).copied().unwrap_or_default();
+        let end = self.starts.get(row + 1).map_or(place.level, |next| next.level);
+        Cells { column: self, place, end }
+    }
+}
+
 impl<T: DataType> Typed<T> {
     fn new(reader: ColumnReaderImpl<T>) -> Self {
         Self { reader, values: vec![] }
@@ -188,7 +181,7 @@ impl<T: DataType> Typed<T> {
 }
 
 /// Iterator over the cells of one row.
-pub(super) struct Cells<'a> {
+struct Cells<'a> {
     column: &'a Column,
     place: LevelPosition,
     /// Index after the last level of the row.

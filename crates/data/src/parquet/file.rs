@@ -11,8 +11,8 @@
 use super::column::Column;
 use super::leaf::Leaf;
 use super::pages::CheckedPages;
-use super::roles::Roles;
 use crate::DataError;
+use crate::cells::Roles;
 use crate::rows::Reading;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowGroupMetaData};
@@ -43,7 +43,8 @@ impl LogFile {
     pub fn open(path: &Path, schema: &Schema, reading: &Reading) -> Result<Self, DataError> {
         let reader = open_reader(path)?;
         let leaves = guard(path, || {
-            Ok(Roles::find(reader.metadata().file_metadata().schema_descr(), schema, reading))
+            let file = reader.metadata().file_metadata().schema_descr();
+            Ok(Roles::find(schema, reading, |name, list, wanted| Leaf::find(file, name, list, wanted)))
         })?;
         let leaves = leaves.map_err(|unfit| DataError::Column {
             path: path.into(),

@@ -13,6 +13,7 @@
 //! Older writers leave out the group in the middle, or write `repeated int64 tags` at the top. All forms have one repeated node,
 //! and an element exists from the definition level of that node on.
 
+use crate::cells::{Kind, Use};
 use crate::error::listed;
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use ::parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
@@ -28,28 +29,6 @@ pub(super) struct Leaf {
     pub kind: Kind,
     /// Definition level from which an element of a list exists; 0 for plain columns.
     pub element_level: i16,
-}
-
-/// Kind of values in a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Bool,
-    Integer { signed: bool },
-    Float,
-    Bytes,
-}
-
-/// Purpose for which a column is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// A label, a dense input or a weight.
-    Number,
-    /// Ids, one per cell.
-    Id,
-    /// Text that is split into ids or weights.
-    Text,
-    /// Text of any value, to be noted with its row.
-    Noted,
 }
 
 impl Leaf {
@@ -92,17 +71,7 @@ impl Leaf {
             ));
         }
         let kind = kind(&leaf).or_else(|| if wanted == Use::Noted { time_kind(&leaf) } else { None });
-        let (serves, would_do) = match wanted {
-            Use::Number => (
-                matches!(kind, Some(Kind::Bool | Kind::Integer { .. } | Kind::Float)),
-                "booleans, integers or floats",
-            ),
-            Use::Id => {
-                (matches!(kind, Some(Kind::Integer { .. } | Kind::Bytes)), "strings, binary or integers")
-            }
-            Use::Noted => (kind.is_some(), "booleans, numbers, times, strings or binary"),
-            Use::Text => (kind == Some(Kind::Bytes), "strings, to be split at the schema's separators"),
-        };
+        let (serves, would_do) = wanted.served_by(kind);
         match kind {
             Some(kind) if serves => {
                 Ok(Self { name: name.into(), index, kind, element_level: element_level(top) })

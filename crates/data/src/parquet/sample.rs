@@ -1,9 +1,10 @@
 //! Sample rows of Parquet files, for discovering the roles of their columns.
 
-use super::column::{Cell, Column};
+use super::column::Column;
 use super::file::{open_column, open_reader};
-use super::leaf::{Kind, Leaf, Use};
+use super::leaf::Leaf;
 use crate::DataError;
+use crate::cells::{Kind, Use};
 use crate::discover::{FIRST_ROWS, Sample, Stored};
 use ::parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use ::parquet::errors::ParquetError;
@@ -47,7 +48,8 @@ pub(crate) fn sample(files: &[PathBuf]) -> Result<Sample, DataError> {
                     let mut open: Vec<Option<Column>> =
                         columns.iter().map(|(.., leaf)| open(leaf)).collect::<Result<_, _>>()?;
                     open.iter_mut().flatten().try_for_each(|column| column.read(count))?;
-                    push(sample, &open, count);
+                    let open: Vec<Option<&Column>> = open.iter().map(Option::as_ref).collect();
+                    sample.push_rows(&open, 0..count);
                     Ok(())
                 })?;
             }
@@ -55,33 +57,6 @@ pub(crate) fn sample(files: &[PathBuf]) -> Result<Sample, DataError> {
         sample.whole &= groups <= GROUPS;
     }
     Ok(found.unwrap_or_default())
-}
-
-/// Appends rows that were read.
-fn push(sample: &mut Sample, columns: &[Option<Column>], rows: usize) {
-    let mut text = vec![];
-    for row in 0..rows {
-        for column in columns {
-            text.clear();
-            for (at, cell) in column.iter().flat_map(|column| column.cells(row)).enumerate() {
-                if at > 0 {
-                    text.push(b'|');
-                }
-                match cell {
-                    Cell::Null => {}
-                    Cell::Signed(value) => {
-                        text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes())
-                    }
-                    Cell::Unsigned(value) => {
-                        text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes())
-                    }
-                    Cell::Number(value) => text.extend_from_slice(value.to_string().as_bytes()),
-                    Cell::Bytes(bytes) => text.extend_from_slice(bytes),
-                }
-            }
-            sample.push(&text);
-        }
-    }
 }
 
 /// Columns of a file: name, storage type, and leaf if the values can be read.

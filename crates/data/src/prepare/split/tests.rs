@@ -28,6 +28,7 @@ fn parts(division: &RowDivision) -> [Vec<u64>; 2] {
         ..Schema::criteo()
     };
     let log = RawLog {
+        table: None,
         format: DataFormat::Csv,
         files: &[file],
         schema: &schema,

@@ -1,35 +1,28 @@
-//! Converts the cells of a Parquet row to a sample.
+//! Converts the cells of a row to a sample.
 
-use super::column::{Cell, Column};
-use super::roles::Roles;
+use super::{Cell, CellColumn, Roles};
 use crate::bad_lines::excerpt;
 use crate::number::{self, Input, MISSING_KEY, ordered_key};
 use crate::{Bags, Samples, id};
-use ::parquet::errors::ParquetError;
 use spec::schema::{IdRule, LabelRule, Schema, SparseColumn};
 
 /// Reason why a row holds no sample.
 #[derive(Debug)]
-pub(super) struct Fault<'a> {
+pub(crate) struct Fault<'a> {
     pub column: &'a str,
     pub problem: String,
 }
 
 /// Rules for the numbers of dense columns.
 #[derive(Clone, Copy)]
-pub(super) struct Numbers<'a> {
+pub(crate) struct Numbers<'a> {
     /// Rule of each dense column.
     pub inputs: &'a [Input],
     /// Whether numbers are noted before the transform.
     pub noted: bool,
 }
 
-impl Roles<Column> {
-    /// Reads the next `rows` rows of every column.
-    pub fn read(&mut self, rows: usize) -> Result<(), ParquetError> {
-        self.iter_mut().try_for_each(|column| column.read(rows))
-    }
-
+impl<C: CellColumn> Roles<C> {
     /// Appends a row among those read last to `samples`, or nothing if the row is bad.
     pub fn append<'a>(
         &self,
@@ -62,7 +55,7 @@ impl Roles<Column> {
     /// Notes a row among those read last, whether it holds a sample or not, with the text of the requested column.
     pub fn note(&self, row: usize, is_sample: bool, samples: &mut Samples) {
         let cell = self.noted.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
-        with_text(cell, |text| samples.rows.push(is_sample, text));
+        cell.with_text(|text| samples.rows.push(is_sample, text));
     }
 
     /// Appends a row. If the row is bad, parts of it remain in `samples`.
@@ -105,7 +98,7 @@ impl Roles<Column> {
                 bags.lengths.push(length.map_err(Fault::of(&spec.column))?);
             }
             if let (Some(column), Some(name)) = (weights, &spec.weights) {
-                let none = |column: &Column| column.cells(row).all(|cell| cell == Cell::Null);
+                let none = |column: &C| column.cells(row).all(|cell| cell == Cell::Null);
                 if !spec.many() && none(ids) && none(column) {
                     // A cell without an id and without a weight is a missing id.
                     bags.weights.push(1.0);
@@ -126,7 +119,7 @@ impl Roles<Column> {
         }
         for (column, kept) in self.kept.iter().zip(&mut samples.kept) {
             let cell = column.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
-            with_text(cell, |text| {
+            cell.with_text(|text| {
                 let text = text.filter(|text| !is_missing(text, &schema.missing));
                 kept.push(text.unwrap_or_default());
             });
@@ -170,17 +163,6 @@ fn sample_weight(cell: Cell, missing: &[String]) -> Result<f32, String> {
     let value = number(cell, missing).ok_or("the sample weight is missing")?;
     let weight = finite(value as f32).filter(|&weight| weight >= 0.0);
     weight.ok_or_else(|| format!("expected a sample weight, a finite number of at least 0, got {value}"))
-}
-
-/// Calls `use_text` with the text of a cell; `None` for a null.
-fn with_text<T>(cell: Cell, use_text: impl FnOnce(Option<&[u8]>) -> T) -> T {
-    match cell {
-        Cell::Null => use_text(None),
-        Cell::Bytes(text) => use_text(Some(text)),
-        Cell::Signed(value) => use_text(Some(itoa::Buffer::new().format(value).as_bytes())),
-        Cell::Unsigned(value) => use_text(Some(itoa::Buffer::new().format(value).as_bytes())),
-        Cell::Number(value) => use_text(Some(value.to_string().as_bytes())),
-    }
 }
 
 fn dense(cell: Cell, input: &Input, missing: &[String]) -> Result<f32, String> {

@@ -1,12 +1,11 @@
-//! Columns of a Parquet log by their role in the schema.
+//! Columns of a log by their role in the schema.
 
-use super::leaf::{Leaf, Use};
+use super::Use;
 use crate::rows::Reading;
-use ::parquet::schema::types::SchemaDescriptor;
 use spec::schema::{IdRule, Schema};
 
 /// One `C` for every column that a schema reads, in the schema's order.
-pub(super) struct Roles<C> {
+pub(crate) struct Roles<C> {
     /// Labels; none if labels are ignored.
     pub labels: Vec<C>,
     /// Sample weights; `None` if there are none, or if labels and weights are ignored.
@@ -22,16 +21,20 @@ pub(super) struct Roles<C> {
 }
 
 /// A column that cannot be read: its name, and what is wrong with it.
-pub(super) struct Unfit {
+pub(crate) struct Unfit {
     pub column: String,
     pub problem: String,
 }
 
-impl Roles<Leaf> {
-    /// Finds the columns of `schema` among the leaves of a file.
-    pub fn find(file: &SchemaDescriptor, schema: &Schema, reading: &Reading) -> Result<Self, Unfit> {
+impl<C> Roles<C> {
+    /// Finds the columns of `schema` by `find`, which is asked for a name, whether it holds lists, and what it is read for.
+    pub fn find(
+        schema: &Schema,
+        reading: &Reading,
+        find: impl Fn(&str, bool, Use) -> Result<C, String>,
+    ) -> Result<Self, Unfit> {
         let find = |name: &str, list, wanted| {
-            Leaf::find(file, name, list, wanted).map_err(|problem| Unfit { column: name.into(), problem })
+            find(name, list, wanted).map_err(|problem| Unfit { column: name.into(), problem })
         };
         let labelled = !reading.unlabelled;
         let labels = schema.all_labels().filter(|_| labelled);
@@ -71,9 +74,7 @@ impl Roles<Leaf> {
         }
         Ok(roles)
     }
-}
 
-impl<C> Roles<C> {
     /// Maps every column, and returns the first error.
     pub fn try_map<D, E>(&self, mut make: impl FnMut(&C) -> Result<D, E>) -> Result<Roles<D>, E> {
         let mut optional = |columns: &[Option<C>]| -> Result<Vec<Option<D>>, E> {
