@@ -124,7 +124,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", help_heading = "Model")]
     pub table_memory: Option<ByteSize>,
     /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory. Its files are scratch: they are gone when
-    /// the run ends, and a run that is resumed fills them from its checkpoint
+    /// the run ends, and a run that is resumed fills them from its checkpoint [default: none]
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub table_store: Option<PathBuf>,
     /// Which row leaves memory for another: lru (the one that was used longest ago) or lfu (the one that the fewest batches used); or

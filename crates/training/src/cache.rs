@@ -221,8 +221,8 @@ impl RowCache {
                 table.grow(directory.slots())?;
             }
             let [fetch, write_back] = &mut *waiting;
-            write_back.extend(cached.to_write_back(index, table)?);
-            fetch.extend(cached.to_fetch(index));
+            write_back.extend(cached.evicted_records(index, table)?);
+            fetch.extend(cached.missing_records(index));
         }
         Ok(())
     }

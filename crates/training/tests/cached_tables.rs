@@ -57,7 +57,7 @@ fn least(config: &Config) -> u64 {
 fn same(one: &Outcome, other: &Outcome, what: &str) {
     assert_eq!(one.losses, other.losses, "{what}");
     assert_eq!(one.parameters_sha256, other.parameters_sha256, "{what}");
-    let of = |outcome: &Outcome| outcome.scores.as_ref().map(|scores| scores.evaluation.clone());
+    let of = |outcome: &Outcome| outcome.scores.as_ref().map(|scores| scores.evaluation);
     assert_eq!(of(one), of(other), "{what}");
 }
 

@@ -63,13 +63,13 @@ impl Case {
 
     /// Exports the model, and asserts that onnxruntime predicts what this program does.
     fn agrees(&self, export: &[&str]) {
-        let Some(python) = python_with("numpy, onnxruntime") else { return };
         let [model, rows, scores] =
             ["model.onnx", "rows.npz", "scores.csv"].map(|name| self.folder.path(name));
         let Self { run: trained, log, .. } = self;
         let flags = ["checkpoint", "export", trained, "--format", "onnx", "--out", &model, "--json"];
         let exported = json(&[&flags[..], export].concat());
         assert_eq!(exported["data"].is_null(), export.is_empty(), "{exported}");
+        let Some(python) = python_with("numpy, onnxruntime") else { return };
         let written =
             json(&["data", "rows", "--checkpoint", trained, "--data", log, "--out", &rows, "--json"]);
         assert_eq!((&written["samples"], &written["bad_lines"]), (&ROWS.into(), &0.into()));

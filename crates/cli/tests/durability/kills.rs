@@ -47,11 +47,11 @@ fn a_run_with_tables_larger_than_memory_that_is_killed_a_hundred_times_ends_as_i
     kill_cached(MANY);
 }
 
-/// With a sixth of the tables in memory.
+/// With a part of the tables in memory.
 fn kill_cached(kills: u64) {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    let cache = ["--table-memory", "512KiB", "--table-store", text(&store)];
+    let cache = ["--table-memory", "200KiB", "--table-store", text(&store)];
     let args = [&SMALL.split(' ').collect::<Vec<_>>()[..], &cache].concat();
     kill_often(kills, folder.path(), &args, &[100, 200, 300]);
     assert_eq!(fs::read_dir(&store).unwrap().count(), 0, "nothing is left in the store");

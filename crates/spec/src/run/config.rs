@@ -72,7 +72,7 @@ pub struct TablesConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
     /// Folder for the rows that are not in memory, on a fast disk; needed with `memory`. The files are scratch: they are gone when the run
-    /// ends, and a run that is resumed fills them from its checkpoint.
+    /// ends, and a run that is resumed fills them from its checkpoint. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<PathBuf>,
     /// Which row leaves memory for another: `lru`, the one that was used longest ago, or `lfu`, the one that the fewest batches used; or

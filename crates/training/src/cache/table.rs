@@ -59,7 +59,7 @@ impl CachedTable {
     }
 
     /// Rows to be fetched for the batch whose rows were found. Those that leave memory for them are put aside first.
-    pub(super) fn to_fetch(&mut self, table: usize) -> Option<(Below, Records)> {
+    pub(super) fn missing_records(&mut self, table: usize) -> Option<(Below, Records)> {
         if self.directory.missing.is_empty() {
             return None;
         }
@@ -72,7 +72,7 @@ impl CachedTable {
     }
 
     /// Changed rows that leave memory, copied out of their slots.
-    pub(super) fn to_write_back(
+    pub(super) fn evicted_records(
         &mut self,
         index: usize,
         table: &Table,
