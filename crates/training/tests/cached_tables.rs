@@ -18,7 +18,7 @@ use spec::table_format::TableFormat;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Event, Logs, Outcome, Saving, Session};
+use training::{Event, Logs, Outcome, Saving, Session, TraceRow};
 
 /// The rules of tables.
 const RULES: [UpdateRule; 4] =
@@ -187,6 +187,23 @@ fn rows_in_use_may_be_more_precise() {
         |outcome: &Outcome| wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>();
     assert!(off(&precise) < 0.8 * off(&narrow), "{} and {}", off(&precise), off(&narrow));
     assert_ne!(precise.parameters_sha256, narrow.parameters_sha256);
+}
+
+/// Rows on their way are on a lane of their own: their phases have times there, and spans in the trace.
+#[test]
+fn rows_on_their_way_are_seen() {
+    let Some(config) = large(false, 1, 2) else { return };
+    let store = tempfile::tempdir().unwrap();
+    let run = planning::check(&within(&config, least(&config) + 8000, store.path())).unwrap();
+    let session = Session { trace_steps: Some(5), ..Session::default() };
+    let outcome = train_session(&run, &Logs::Synthetic, &session).unwrap_or_else(|e| panic!("{e}"));
+    let trace = outcome.trace.unwrap();
+    for name in ["fetch rows", "write back rows"] {
+        let spans = trace.spans().iter().filter(|span| trace.name(span.phase) == name);
+        assert!(spans.filter(|span| span.row == TraceRow::Storage).count() >= 5, "{name}");
+        let phase = outcome.phases.iter().find(|phase| phase.name == name).unwrap();
+        assert!(phase.communication_s > 0.0 && phase.sent.network == 0, "{name}");
+    }
 }
 
 #[test]
