@@ -224,7 +224,7 @@ mod tests {
             for row in (0..rows).step_by(7) {
                 file.write_unit(&[row as u32], &bytes_of(row, 1), &mut buffer).unwrap();
             }
-            let expected = |row: usize| bytes_of(row, u8::from(row % 7 == 0));
+            let expected = |row: usize| bytes_of(row, u8::from(row.is_multiple_of(7)));
             for row in 0..rows {
                 let take = |_: usize, bytes: &[u8]| assert_eq!(bytes, expected(row), "record of {record}");
                 file.read_unit(&[row as u32], &mut buffer, take).unwrap();
