@@ -119,8 +119,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "nearest|stochastic", help_heading = "Model")]
     pub rounding: Option<Rounding>,
     /// Memory for tables on each host, such as 2GiB, shared out to its ranks. Tables that do not fit keep all rows in files, and in memory
-    /// those that batches need: rows of the next batch are read while this one computes. The result is the same to the last bit (CPU
-    /// only) [default: all tables are in memory]
+    /// those that batches need: rows of the next batch are read while this one computes. The result is the same to the last bit,
+    /// unless --cache-format is given (CPU only) [default: all tables are in memory]
     #[arg(long, value_name = "SIZE", help_heading = "Model")]
     pub table_memory: Option<ByteSize>,
     /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory. Its files are scratch: they are gone when

@@ -172,7 +172,7 @@ fn last_end(spans: &[Span]) -> f64 {
 /// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known.
 fn apart(items: &[Item], steps: usize) -> Vec<Span> {
     let mut spans = Vec::with_capacity(items.len() * steps);
-    let mut free = [0.0; 3];
+    let mut free = [0.0; Lane::ALL.len()];
     for step in 0..steps {
         push_apart(items, step, &mut free, &mut spans);
     }
@@ -185,7 +185,7 @@ fn apart_until_alike(items: &[Item], most: usize) -> (Vec<Span>, Option<f64>) {
     // What is further back is not compared.
     let comparable = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
     let mut spans = Vec::with_capacity(items.len() * most.min(4));
-    let mut free = [0.0; 3];
+    let mut free = [0.0; Lane::ALL.len()];
     for step in 0..most {
         push_apart(items, step, &mut free, &mut spans);
         let period = if step > 0 && comparable {
@@ -201,7 +201,7 @@ fn apart_until_alike(items: &[Item], most: usize) -> (Vec<Span>, Option<f64>) {
 }
 
 /// One more step. A phase may come after one that is issued later, of the step before; so steps are gone through whole.
-fn push_apart(items: &[Item], step: usize, free: &mut [f64; 3], spans: &mut Vec<Span>) {
+fn push_apart(items: &[Item], step: usize, free: &mut [f64; Lane::ALL.len()], spans: &mut Vec<Span>) {
     for item in items {
         let mut begin = free[item.lane as usize];
         for &(PhaseId(other), distance) in item.after {

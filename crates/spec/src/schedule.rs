@@ -436,6 +436,11 @@ impl Schedule {
     }
 }
 
+impl Lane {
+    /// All lanes, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Compute, Self::Exchange, Self::Gradients, Self::Storage];
+}
+
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -4,7 +4,6 @@ use super::metrics::{
     BEST_AUC, Bin, ByName, Cache, Eval, LabelEval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
 };
 use spec::run::Run;
-use spec::schedule::Lane;
 use training::metrics::{CalibrationBin, Evaluation};
 use training::{CacheCounts, LabelScores, PhaseReport, Scores};
 
@@ -75,15 +74,9 @@ impl From<&CalibrationBin> for Bin {
 
 impl From<&PhaseReport> for Phase {
     fn from(phase: &PhaseReport) -> Self {
-        let lane = match phase.lane {
-            Lane::Compute => "compute",
-            Lane::Exchange => "exchange",
-            Lane::Gradients => "gradients",
-            Lane::Storage => "storage",
-        };
         Self {
             name: phase.name.clone(),
-            lane: lane.into(),
+            lane: phase.lane.to_string(),
             busy_s: phase.busy_s,
             communication_s: phase.communication_s,
             exposed_s: phase.exposed_s,

@@ -148,7 +148,7 @@ impl GraphBuilder {
         self.op("Gather", &[value, &indices], vec![int("axis", 1)])
     }
 
-    /// The same numbers in another shape; −1 stands for the dimension that follows from the others.
+    /// Gives the numbers of `value` another `shape`, in which −1 stands for the dimension that follows from the others.
     pub fn reshape(&mut self, value: &Value, shape: &[i64]) -> Value {
         let shape = self.integers(shape);
         self.op("Reshape", &[value, &shape], vec![])

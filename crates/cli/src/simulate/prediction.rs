@@ -100,7 +100,7 @@ impl Prediction {
     /// Lanes that have operations.
     pub fn lanes(&self) -> Vec<Lane> {
         let used = |lane: &Lane| self.step.operations.iter().any(|op| op.lane == *lane);
-        [Lane::Compute, Lane::Exchange, Lane::Gradients, Lane::Storage].into_iter().filter(used).collect()
+        Lane::ALL.into_iter().filter(used).collect()
     }
 
     /// Seconds from the arrival of a batch until its predictions, of inference alone.

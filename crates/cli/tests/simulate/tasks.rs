@@ -115,3 +115,33 @@ fn refusals() {
         assert!(said.contains(message), "{args:?}: {said}");
     }
 }
+
+/// Rows of tables larger than memory are priced on a lane of their own, under every cost model: a faster disk never slows a step, and
+/// tables take less memory.
+#[test]
+fn tables_larger_than_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let model = "[model]\npreset = \"kaggle\"\nrows_cap = 200000\n[train]\nbatch = 1024\n";
+    let whole = write("whole.toml", model.into());
+    let cached = write("cached.toml", format!("{model}[tables]\nmemory = \"20MiB\"\nstore = \"rows\"\n"));
+    for cost in ["madmax", "roofline", "hierarchical"] {
+        for system in ["h100:1", "h100:8", "h100:64"] {
+            let of = |model: &str| json(&["--model", model, "--system", system, "--cost", cost]);
+            let (whole, cached) = (of(&whole), of(&cached));
+            let on_disks = |one: &Value| {
+                let all = one["operations"].as_array().unwrap().iter();
+                all.filter(|op| op["lane"] == "storage").map(|op| op["seconds"].as_f64().unwrap()).sum::<f64>()
+            };
+            assert_eq!(on_disks(&whole), 0.0, "{cost} {system}");
+            if system == "h100:1" {
+                assert!(on_disks(&cached) > 0.0, "{cost}: {cached}");
+                assert!(cached["memory_gb"].as_f64() < whole["memory_gb"].as_f64(), "{cost}");
+            }
+        }
+    }
+}

@@ -28,7 +28,7 @@ impl Made {
         let busy = |lane: Lane| -> f64 {
             (0..self.lanes.len()).filter(|&i| self.lanes[i] == lane).map(|i| self.seconds[i]).sum()
         };
-        [Lane::Compute, Lane::Exchange, Lane::Gradients].map(busy).into_iter().fold(0.0, f64::max)
+        Lane::ALL.map(busy).into_iter().fold(0.0, f64::max)
     }
 
     /// What precedes each item: all that it comes after, and the one before it on its lane, with distances.
@@ -74,7 +74,7 @@ impl Made {
 
 /// Up to 12 operations on three lanes. Each may wait for earlier ones of its step, and for any of the step before.
 fn made(shared: bool) -> impl Strategy<Value = Made> {
-    let lane = prop::sample::select(vec![Lane::Compute, Lane::Exchange, Lane::Gradients]);
+    let lane = prop::sample::select(Lane::ALL.to_vec());
     let seconds = prop_oneof![1 => Just(0.0), 3 => (1u32..10).prop_map(f64::from), 3 => 1e-6..10.0f64];
     let wait = (any::<prop::sample::Index>(), 0u32..2);
     let item = (lane, seconds, prop::collection::vec(wait, 0..3), any::<bool>());

@@ -1,12 +1,12 @@
 //! Steps whose collectives share the wire: those under way at the same time each get an equal part of it.
 
 use super::{Item, SAME, Span};
-use spec::schedule::PhaseId;
+use spec::schedule::{Lane, PhaseId};
 
 /// Steps on their way.
 struct Simulation<'a> {
     items: &'a [Item<'a>],
-    queues: [Queue; 3],
+    queues: [Queue; Lane::ALL.len()],
     /// By step and operation: whether it has ended.
     done: Vec<bool>,
     spans: Vec<Span>,
@@ -26,7 +26,7 @@ struct Queue {
 struct LanePositions {
     now: f64,
     /// By lane: how many operations have begun since that step, and the seconds that the last of them still needs.
-    lanes: [(usize, Option<f64>); 3],
+    lanes: [(usize, Option<f64>); Lane::ALL.len()],
 }
 
 /// When every operation of every step begins and ends.
@@ -52,14 +52,14 @@ pub(super) fn until_alike(items: &[Item], most: usize) -> (Vec<Span>, Option<f64
 
 impl<'a> Simulation<'a> {
     fn new(items: &'a [Item<'a>], steps: usize) -> Self {
-        let queue = |lane: usize| {
-            let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
+        let queue = |lane: Lane| {
+            let of_lane = (0..items.len()).filter(|&i| items[i].lane == lane);
             Queue { items: of_lane.collect(), begun: 0, working: None }
         };
         let all = items.len() * steps;
         Self {
             items,
-            queues: [queue(0), queue(1), queue(2)],
+            queues: Lane::ALL.map(queue),
             done: vec![false; all],
             spans: vec![Span::default(); all],
         }
@@ -130,7 +130,7 @@ impl<'a> Simulation<'a> {
     fn lane_positions(&self, now: f64, steps: usize) -> LanePositions {
         let lane =
             |queue: &Queue| (queue.begun - steps * queue.items.len(), queue.working.map(|(_, _, left)| left));
-        LanePositions { now, lanes: [0, 1, 2].map(|i| lane(&self.queues[i])) }
+        LanePositions { now, lanes: Lane::ALL.map(|i| lane(&self.queues[i as usize])) }
     }
 
     /// Begins the next operation of an idle lane, if all that it comes after has ended.

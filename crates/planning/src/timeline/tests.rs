@@ -60,7 +60,7 @@ fn step_lies_between_its_busiest_lane_and_the_sum_of_all() {
     let schedule = schedule();
     let seconds: Vec<f64> = (0..schedule.phases().len()).map(|i| 1.0 + ((i * 7) % 5) as f64).collect();
     let timeline = Timeline::new(&schedule, &seconds, Links::Apart);
-    for lane in [Lane::Compute, Lane::Exchange, Lane::Gradients] {
+    for lane in Lane::ALL {
         let phases = schedule.phases().iter().zip(&seconds);
         let busy: f64 = phases.filter(|(phase, _)| phase.lane == lane).map(|(_, s)| s).sum();
         assert!(timeline.step_s >= busy - 1e-9, "{lane}");

@@ -27,7 +27,7 @@ pub struct Execution {
     in_flight: Vec<Option<Started>>,
     times: Vec<PhaseTime>,
     /// Time since which each lane has been free.
-    free: [Option<Instant>; 4],
+    free: [Option<Instant>; Lane::ALL.len()],
     pacing: Pacing,
     recorder: Option<Recorder>,
     queues: Queues,
@@ -67,7 +67,17 @@ impl Execution {
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
-        Self { schedule, labels, in_flight, times, free: [None; 4], pacing, recorder, queues, until_timed: 0 }
+        Self {
+            schedule,
+            labels,
+            in_flight,
+            times,
+            free: [None; Lane::ALL.len()],
+            pacing,
+            recorder,
+            queues,
+            until_timed: 0,
+        }
     }
 
     /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
