@@ -135,7 +135,9 @@ fn tables_larger_than_memory() {
             let (whole, cached) = (of(&whole), of(&cached));
             let on_disks = |one: &Value| {
                 let all = one["operations"].as_array().unwrap().iter();
-                all.filter(|op| op["lane"] == "storage").map(|op| op["seconds"].as_f64().unwrap()).sum::<f64>()
+                all.filter(|op| op["lane"] == "storage")
+                    .map(|op| op["seconds"].as_f64().unwrap())
+                    .sum::<f64>()
             };
             assert_eq!(on_disks(&whole), 0.0, "{cost} {system}");
             if system == "h100:1" {
