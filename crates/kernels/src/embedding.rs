@@ -51,13 +51,12 @@ impl Table {
         pooling: Pooling,
         rule: &UpdateRule,
     ) -> Result<Self, KernelError> {
-        let of = |width: usize| rows.checked_mul(width).ok_or(KernelError::OutOfMemory { bytes: usize::MAX });
         Ok(Self {
             rows,
             dim,
             pooling,
-            weights: RowStore::zeroed(device, format, of(dim)?)?,
-            state: Buffer::zeroed(device, of(rule.state_per_row(dim))?)?,
+            weights: RowStore::zeroed(device, format, [rows, dim])?,
+            state: Buffer::zeroed(device, size([rows, rule.state_per_row(dim)]))?,
         })
     }
 
@@ -69,7 +68,7 @@ impl Table {
         pooling: Pooling,
         rule: &UpdateRule,
     ) -> Result<Self, KernelError> {
-        let weights = RowStore::mapped(weights, format, size([rows, dim]))?;
+        let weights = RowStore::mapped(weights, format, [rows, dim])?;
         let state = Buffer::mapped(state, size([rows, rule.state_per_row(dim)]))?;
         Ok(Self { rows, dim, pooling, weights, state })
     }
@@ -77,7 +76,7 @@ impl Table {
     /// Makes room for `rows` rows. Those that are there stay, and the values of new ones are unspecified.
     pub fn grow(&mut self, rows: usize) -> Result<(), KernelError> {
         let state = self.state.len() / self.rows.max(1);
-        self.weights.resize(size([rows, self.dim]))?;
+        self.weights.resize(rows)?;
         self.state.resize(size([rows, state]))?;
         self.rows = rows;
         Ok(())

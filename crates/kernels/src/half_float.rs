@@ -77,7 +77,7 @@ impl Half {
     /// The format of 16 bits that tables of `format` have, if they have one.
     pub(crate) fn of(format: TableFormat) -> Option<Self> {
         match format {
-            TableFormat::F32 => None,
+            TableFormat::F32 | TableFormat::Int8 => None,
             TableFormat::F16 => Some(Self::F16),
             TableFormat::Bf16 => Some(Self::Bf16),
         }

@@ -8,7 +8,7 @@ pub mod codec;
 pub mod elementwise;
 pub mod embedding;
 pub mod fm;
-mod half_float;
+mod weights;
 pub mod interaction;
 pub mod linear;
 pub mod optimizer;

@@ -1,26 +1,30 @@
 //! Weights of a table, row by row in a number format.
 
 use crate::half_float::{self, Half};
+use crate::int8_row;
 use crate::memory::Space;
+use crate::op::size;
 use crate::{Buffer, KernelError};
 use spec::random::RandomSequence;
 use spec::table_format::TableFormat;
 use std::fs::File;
 
-/// Weights of a table, row by row. Whatever their format, they are read and written as floats here; lookups and updates read them as
-/// they are.
+/// Weights of a table, row by row. Whatever their format, they are read and written as floats here, whole rows at a time; lookups and
+/// updates read them as they are.
 ///
 /// ```
 /// use kernels::{Device, RowStore};
 /// use spec::table_format::TableFormat;
-/// let mut rows = RowStore::zeroed(&Device::Reference, TableFormat::F16, 4)?;
+/// let mut rows = RowStore::zeroed(&Device::Reference, TableFormat::F16, [2, 2])?;
 /// rows.write(1, &[0.1, 2.0])?;
-/// assert_eq!(rows.to_vec()?, [0.0, 0.099975586, 2.0, 0.0]);
+/// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.099975586, 2.0]);
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
 #[derive(Debug)]
 pub struct RowStore {
     rows: Rows,
+    /// Number of weights of a row.
+    dim: usize,
     /// Random numbers by which updates round; `None` to round to nearest.
     random: Option<RandomRounding>,
     /// Row of the table in each slot, where slots hold some rows of a larger table; empty where slot and row are the same.
@@ -31,6 +35,8 @@ pub struct RowStore {
 enum Rows {
     F32(Buffer<f32>),
     Half(Half, Buffer<u16>),
+    /// Rows of `dim` codes with their scale and minimum, as [`int8_row`] has them.
+    Int8(Buffer<u8>),
 }
 
 /// The weights of a table as they are stored.
@@ -40,6 +46,19 @@ pub(crate) enum StoredRows<'a> {
     F32(&'a Buffer<f32>),
     /// Numbers of 16 bits, and what these mean.
     Half(Half, &'a Buffer<u16>),
+    /// Codes of 8 bits, each row with its scale and its minimum.
+    Int8(&'a Buffer<u8>),
+}
+
+/// One row as it is stored, to be changed.
+#[derive(Debug)]
+pub(crate) enum StoredRowMut<'a> {
+    /// Floats.
+    F32(&'a mut [f32]),
+    /// Numbers of 16 bits, and what these mean.
+    Half(Half, &'a mut [u16]),
+    /// Codes of 8 bits, then their scale and their minimum.
+    Int8(&'a mut [u8]),
 }
 
 /// Random numbers by which an update rounds the weights of a table: they follow from the step, the row and the column in the whole table,
@@ -56,39 +75,53 @@ pub struct RandomRounding {
 
 /// How the weights of one row are rounded in one step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowRounding {
+pub struct RowRounding {
     /// Random bits of the row; `None` to round to nearest.
-    pub bits: Option<u64>,
+    pub(crate) bits: Option<u64>,
     /// Column of the row's first weight.
-    pub first_column: u32,
+    pub(crate) first_column: u32,
+}
+
+impl RowRounding {
+    /// Rounding to nearest.
+    pub const NEAREST: Self = Self { bits: None, first_column: 0 };
 }
 
 /// Floats that are converted at a time.
 const BLOCK: usize = 1 << 12;
 
 impl RowStore {
-    /// Makes `len` weights of 0 in a format.
-    pub fn zeroed(space: impl Into<Space>, format: TableFormat, len: usize) -> Result<Self, KernelError> {
-        let rows = match Half::of(format) {
-            None => Rows::F32(Buffer::zeroed(space, len)?),
-            Some(half) => Rows::Half(half, Buffer::zeroed(space, len)?),
+    /// Makes rows of weights 0 in a format.
+    pub fn zeroed(
+        space: impl Into<Space>,
+        format: TableFormat,
+        [rows, dim]: [usize; 2],
+    ) -> Result<Self, KernelError> {
+        let rows = match (format, Half::of(format)) {
+            (TableFormat::Int8, _) => Rows::Int8(Buffer::zeroed(space, size([rows, format.row_bytes(dim)]))?),
+            (_, Some(half)) => Rows::Half(half, Buffer::zeroed(space, size([rows, dim]))?),
+            (_, None) => Rows::F32(Buffer::zeroed(space, size([rows, dim]))?),
         };
-        Ok(Self { rows, random: None, named: Vec::new() })
+        Ok(Self { rows, dim, random: None, named: Vec::new() })
     }
 
-    /// Makes `len` weights of 0 in a new file that is mapped into the memory of the host.
-    pub fn mapped(file: &File, format: TableFormat, len: usize) -> Result<Self, KernelError> {
-        let rows = match Half::of(format) {
-            None => Rows::F32(Buffer::mapped(file, len)?),
-            Some(half) => Rows::Half(half, Buffer::mapped(file, len)?),
+    /// Makes rows of weights 0 in a new file that is mapped into the memory of the host.
+    pub fn mapped(file: &File, format: TableFormat, [rows, dim]: [usize; 2]) -> Result<Self, KernelError> {
+        let rows = match (format, Half::of(format)) {
+            (TableFormat::Int8, _) => Rows::Int8(Buffer::mapped(file, size([rows, format.row_bytes(dim)]))?),
+            (_, Some(half)) => Rows::Half(half, Buffer::mapped(file, size([rows, dim]))?),
+            (_, None) => Rows::F32(Buffer::mapped(file, size([rows, dim]))?),
         };
-        Ok(Self { rows, random: None, named: Vec::new() })
+        Ok(Self { rows, dim, random: None, named: Vec::new() })
     }
 
-    /// Changes the numbers of 16 bits from `at` on, one row; floats are left alone.
-    pub(crate) fn change_halves(&mut self, at: usize, len: usize, change: impl FnOnce(Half, &mut [u16])) {
-        if let Rows::Half(half, halves) = &mut self.rows {
-            change(*half, &mut halves.host_mut()[at..at + len]);
+    /// One row on the host, as it is stored.
+    pub(crate) fn row_mut(&mut self, row: usize) -> StoredRowMut<'_> {
+        let (dim, bytes) = (self.dim, self.row_bytes());
+        match &mut self.rows {
+            Rows::F32(floats) => StoredRowMut::F32(&mut floats.host_mut()[row * dim..][..dim]),
+            Rows::Half(half, halves) => StoredRowMut::Half(*half, &mut halves.host_mut()[row * dim..][..dim]),
+            Rows::Int8(codes) => StoredRowMut::Int8(&mut codes.host_mut()[row * bytes..][..bytes]),
         }
     }
 
@@ -103,7 +136,13 @@ impl RowStore {
             Rows::F32(_) => TableFormat::F32,
             Rows::Half(Half::F16, _) => TableFormat::F16,
             Rows::Half(Half::Bf16, _) => TableFormat::Bf16,
+            Rows::Int8(_) => TableFormat::Int8,
         }
+    }
+
+    /// Bytes of a row as it is stored.
+    pub fn row_bytes(&self) -> usize {
+        self.format().row_bytes(self.dim)
     }
 
     /// Number of weights.
@@ -111,6 +150,7 @@ impl RowStore {
         match &self.rows {
             Rows::F32(floats) => floats.len(),
             Rows::Half(_, halves) => halves.len(),
+            Rows::Int8(codes) => codes.len() / self.row_bytes() * self.dim,
         }
     }
 
@@ -123,7 +163,7 @@ impl RowStore {
     pub fn floats(&self) -> Option<&Buffer<f32>> {
         match &self.rows {
             Rows::F32(floats) => Some(floats),
-            Rows::Half(..) => None,
+            Rows::Half(..) | Rows::Int8(_) => None,
         }
     }
 
@@ -131,7 +171,7 @@ impl RowStore {
     pub fn floats_mut(&mut self) -> Option<&mut Buffer<f32>> {
         match &mut self.rows {
             Rows::F32(floats) => Some(floats),
-            Rows::Half(..) => None,
+            Rows::Half(..) | Rows::Int8(_) => None,
         }
     }
 
@@ -141,12 +181,13 @@ impl RowStore {
         match &self.rows {
             Rows::F32(floats) => StoredRows::F32(floats),
             Rows::Half(half, halves) => StoredRows::Half(*half, halves),
+            Rows::Int8(codes) => StoredRows::Int8(codes),
         }
     }
 
     /// How the weights of `row` are rounded in `step`.
     #[inline(always)]
-    pub(crate) fn rounding(&self, row: usize, step: u64) -> RowRounding {
+    pub fn rounding(&self, row: usize, step: u64) -> RowRounding {
         let bits = self.random.map(|random| {
             let row = self.named.get(row).map_or(row, |&row| row as usize);
             let row = random.first_row.wrapping_add(row) as u64;
@@ -155,34 +196,64 @@ impl RowStore {
         RowRounding { bits, first_column: self.random.map_or(0, |random| random.first_column as u32) }
     }
 
-    /// Reads the weights from `at` on.
-    pub fn read(&self, at: usize, data: &mut [f32]) -> Result<(), KernelError> {
-        let (half, halves) = match &self.rows {
-            Rows::F32(floats) => return floats.read(at, data),
-            Rows::Half(half, halves) => (*half, halves),
-        };
-        let mut block = vec![0; BLOCK.min(data.len())];
-        for (i, part) in data.chunks_mut(BLOCK).enumerate() {
-            let block = &mut block[..part.len()];
-            halves.read(at + i * BLOCK, block)?;
-            part.iter_mut().zip(block).for_each(|(to, &mut from)| *to = half.decode(from));
+    /// Reads the weights of whole rows, from row `first` on.
+    pub fn read(&self, first: usize, data: &mut [f32]) -> Result<(), KernelError> {
+        let (rows_at_once, at) = (self.at_once(), size([first, self.dim]));
+        let blocks = data.chunks_mut(rows_at_once * self.dim.max(1)).enumerate();
+        match &self.rows {
+            Rows::F32(floats) => floats.read(at, data),
+            Rows::Half(half, halves) => {
+                let mut stored = Vec::new();
+                blocks.map(|(i, block)| (i * rows_at_once * self.dim, block)).try_for_each(|(from, block)| {
+                    stored.resize(block.len(), 0);
+                    halves.read(at + from, &mut stored)?;
+                    half_float::decode(*half, &stored, block);
+                    Ok(())
+                })
+            }
+            Rows::Int8(codes) => {
+                let (bytes, mut stored) = (self.row_bytes(), Vec::new());
+                blocks.map(|(i, block)| (first + i * rows_at_once, block)).try_for_each(|(row, block)| {
+                    stored.resize(block.len() / self.dim * bytes, 0);
+                    codes.read(row * bytes, &mut stored)?;
+                    let rows = stored.chunks_exact(bytes).zip(block.chunks_exact_mut(self.dim));
+                    rows.for_each(|(stored, row)| int8_row::decode(stored, row));
+                    Ok(())
+                })
+            }
         }
-        Ok(())
     }
 
-    /// Writes weights from `at` on, rounded to nearest.
-    pub fn write(&mut self, at: usize, data: &[f32]) -> Result<(), KernelError> {
-        let (half, halves) = match &mut self.rows {
-            Rows::F32(floats) => return floats.write(at, data),
-            Rows::Half(half, halves) => (*half, halves),
-        };
-        let mut block = vec![0; BLOCK.min(data.len())];
-        for (i, part) in data.chunks(BLOCK).enumerate() {
-            let block = &mut block[..part.len()];
-            half_float::encode(half, part, RowRounding { bits: None, first_column: 0 }, block);
-            halves.write(at + i * BLOCK, block)?;
+    /// Writes the weights of whole rows, from row `first` on, rounded to nearest.
+    pub fn write(&mut self, first: usize, data: &[f32]) -> Result<(), KernelError> {
+        let (dim, bytes, rows_at_once) = (self.dim, self.row_bytes(), self.at_once());
+        let blocks = data.chunks(rows_at_once * dim.max(1)).enumerate();
+        let mut blocks = blocks.map(|(i, block)| (first + i * rows_at_once, block));
+        match &mut self.rows {
+            Rows::F32(floats) => floats.write(size([first, dim]), data),
+            Rows::Half(half, halves) => {
+                let mut stored = Vec::new();
+                blocks.try_for_each(|(row, block)| {
+                    stored.resize(block.len(), 0);
+                    half_float::encode(*half, block, RowRounding::NEAREST, &mut stored);
+                    halves.write(size([row, dim]), &stored)
+                })
+            }
+            Rows::Int8(codes) => {
+                let mut stored = Vec::new();
+                blocks.try_for_each(|(row, block)| {
+                    stored.resize(block.len() / dim * bytes, 0);
+                    let rows = block.chunks_exact(dim).zip(stored.chunks_exact_mut(bytes));
+                    rows.for_each(|(row, stored)| int8_row::encode(row, RowRounding::NEAREST, stored));
+                    codes.write(row * bytes, &stored)
+                })
+            }
         }
-        Ok(())
+    }
+
+    /// Rows that are converted at a time.
+    fn at_once(&self) -> usize {
+        (BLOCK / self.dim.max(1)).max(1)
     }
 
     /// Says that a slot holds some row of a larger table, by whose number its weights are rounded.
@@ -196,46 +267,43 @@ impl RowStore {
         self.named[slot] = row;
     }
 
-    /// Makes room for `len` weights. Those that are there stay, and the values of new ones are unspecified.
-    pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
+    /// Makes room for `rows` rows. Those that are there stay, and the values of new ones are unspecified.
+    pub fn resize(&mut self, rows: usize) -> Result<(), KernelError> {
+        let (len, bytes) = (size([rows, self.dim]), size([rows, self.row_bytes()]));
         match &mut self.rows {
             Rows::F32(floats) => floats.resize(len),
             Rows::Half(_, halves) => halves.resize(len),
+            Rows::Int8(codes) => codes.resize(bytes),
         }
     }
 
-    /// Reads weights from `at` on as they are stored: as many as `bytes` has room for.
-    pub fn read_stored(&self, at: usize, bytes: &mut [u8]) -> Result<(), KernelError> {
+    /// Reads rows from `first` on as they are stored: as many as `bytes` has room for.
+    pub fn read_stored(&self, first: usize, bytes: &mut [u8]) -> Result<(), KernelError> {
         match &self.rows {
-            Rows::F32(floats) => floats.read_bytes(at, bytes),
-            Rows::Half(_, halves) => halves.read_bytes(at, bytes),
+            Rows::F32(floats) => floats.read_bytes(size([first, self.dim]), bytes),
+            Rows::Half(_, halves) => halves.read_bytes(size([first, self.dim]), bytes),
+            Rows::Int8(codes) => codes.read_bytes(size([first, self.row_bytes()]), bytes),
         }
     }
 
-    /// Writes weights from `at` on as they are stored.
-    pub fn write_stored(&mut self, at: usize, bytes: &[u8]) -> Result<(), KernelError> {
+    /// Writes rows from `first` on as they are stored.
+    pub fn write_stored(&mut self, first: usize, bytes: &[u8]) -> Result<(), KernelError> {
+        let (at, row_bytes) = (size([first, self.dim]), self.row_bytes());
         match &mut self.rows {
             Rows::F32(floats) => floats.write_bytes(at, bytes),
             Rows::Half(_, halves) => halves.write_bytes(at, bytes),
-        }
-    }
-
-    /// All weights as they are stored, where that is in 16 bits.
-    pub fn halves_to_vec(&self) -> Result<Option<Vec<u16>>, KernelError> {
-        match &self.rows {
-            Rows::F32(_) => Ok(None),
-            Rows::Half(_, halves) => halves.to_vec().map(Some),
+            Rows::Int8(codes) => codes.write_bytes(size([first, row_bytes]), bytes),
         }
     }
 
     /// All weights as floats.
     pub fn to_vec(&self) -> Result<Vec<f32>, KernelError> {
-        if let Rows::F32(floats) = &self.rows {
-            return floats.to_vec();
-        }
-        if let Rows::Half(_, halves) = &self.rows
-            && !halves.has_contents()
-        {
+        let there = match &self.rows {
+            Rows::F32(floats) => return floats.to_vec(),
+            Rows::Half(_, halves) => halves.has_contents(),
+            Rows::Int8(codes) => codes.has_contents(),
+        };
+        if !there {
             return Err(KernelError::NoContents { op: "to_vec" });
         }
         let mut all = vec![0.0; self.len()];
@@ -244,28 +312,39 @@ impl RowStore {
     }
 }
 
-/// Floats of numbers of 16 bits; floats of 32 bits are left alone.
+/// The weights of one row that is stored in a format. Panics where `stored` is no row of as many weights as `floats` has room for.
 ///
 /// ```
+/// use kernels::RowRounding;
 /// use spec::table_format::TableFormat;
-/// let mut floats = [0.0; 2];
-/// kernels::decode_halves(TableFormat::F16, &[0x3c00, 0xc000], &mut floats);
-/// assert_eq!(floats, [1.0, -2.0]);
+/// let mut stored = vec![0; TableFormat::Int8.row_bytes(3)];
+/// kernels::store_row(TableFormat::Int8, &[-1.0, 0.0, 254.0], RowRounding::NEAREST, &mut stored);
+/// let mut floats = [0.0; 3];
+/// kernels::stored_row(TableFormat::Int8, &stored, &mut floats);
+/// assert_eq!(floats, [-1.0, 0.0, 254.0]);
 /// ```
-pub fn decode_halves(format: TableFormat, halves: &[u16], floats: &mut [f32]) {
-    if let Some(half) = Half::of(format) {
-        floats.iter_mut().zip(halves).for_each(|(to, &from)| *to = half.decode(from));
+pub fn stored_row(format: TableFormat, stored: &[u8], floats: &mut [f32]) {
+    assert_eq!(stored.len(), format.row_bytes(floats.len()), "bytes of a row of {format}");
+    match (format, Half::of(format)) {
+        (TableFormat::Int8, _) => int8_row::decode(stored, floats),
+        (_, Some(half)) => {
+            let halves = stored.as_chunks::<2>().0.iter().map(|&bytes| u16::from_le_bytes(bytes));
+            floats.iter_mut().zip(halves).for_each(|(to, bits)| *to = half.decode(bits));
+        }
+        (_, None) => bytemuck::cast_slice_mut(floats).copy_from_slice(stored),
     }
 }
 
-/// Numbers of 16 bits nearest to floats; none for floats of 32 bits.
-pub fn encode_halves(format: TableFormat, floats: &[f32]) -> Vec<u16> {
-    let mut halves = vec![0; floats.len()];
-    match Half::of(format) {
-        Some(half) => {
-            half_float::encode(half, floats, RowRounding { bits: None, first_column: 0 }, &mut halves)
+/// Stores the weights of one row in a format. Panics where `stored` is no row of as many weights as `floats` has.
+pub fn store_row(format: TableFormat, floats: &[f32], rounding: RowRounding, stored: &mut [u8]) {
+    assert_eq!(stored.len(), format.row_bytes(floats.len()), "bytes of a row of {format}");
+    match (format, Half::of(format)) {
+        (TableFormat::Int8, _) => int8_row::encode(floats, rounding, stored),
+        (_, Some(half)) => {
+            let mut halves = vec![0; floats.len()];
+            half_float::encode(half, floats, rounding, &mut halves);
+            stored.copy_from_slice(bytemuck::cast_slice(&halves));
         }
-        None => halves.clear(),
+        (_, None) => stored.copy_from_slice(bytemuck::cast_slice(floats)),
     }
-    halves
 }

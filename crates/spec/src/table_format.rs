@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// ```
 /// use spec::table_format::TableFormat;
 /// assert_eq!("f16".parse(), Ok(TableFormat::F16));
-/// assert_eq!(TableFormat::ALL.map(|format| format.row_bytes(128)), [512, 256, 256]);
+/// assert_eq!(TableFormat::ALL.map(|format| format.row_bytes(128)), [512, 256, 256, 136]);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -23,11 +23,17 @@ pub enum TableFormat {
     F16,
     /// 16 bits, 8 of precision, with the range of f32.
     Bf16,
+    /// 8 bits: a row, or the slice of a row that a shard has, is `minimum + scale · code` with codes from 0 to 255; its scale and its
+    /// minimum are f32.
+    Int8,
 }
 
 impl TableFormat {
     /// All formats, from the widest on.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::Int8];
+
+    /// Bytes that a row of int8 has beside its codes: scale and minimum.
+    pub const INT8_EXTRA: usize = 2 * size_of::<f32>();
 
     /// Name of the format, as in a config.
     pub fn name(self) -> &'static str {
@@ -35,6 +41,7 @@ impl TableFormat {
             Self::F32 => "f32",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
         }
     }
 
@@ -43,6 +50,7 @@ impl TableFormat {
         match self {
             Self::F32 => 4 * dim,
             Self::F16 | Self::Bf16 => 2 * dim,
+            Self::Int8 => dim + Self::INT8_EXTRA,
         }
     }
 
@@ -63,6 +71,6 @@ impl FromStr for TableFormat {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|format| format.name() == text);
-        found.ok_or_else(|| format!("{text:?} is no format of tables; use f32, f16 or bf16"))
+        found.ok_or_else(|| format!("{text:?} is no format of tables; use f32, f16, bf16 or int8"))
     }
 }

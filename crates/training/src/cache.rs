@@ -195,12 +195,13 @@ impl RowCache {
     }
 
     /// Finds the rows of a batch: its ids become slots. Says what is to be fetched, and copies out what leaves. `changes` says whether
-    /// the batch will change its rows.
+    /// the batch will change its rows, and `step` how many steps were made: rows that leave are rounded by it, where they are.
     pub fn find(
         &mut self,
         batch: &mut impl BatchIds,
         tables: &mut [Table],
         changes: bool,
+        step: u64,
     ) -> Result<(), Error> {
         // A run that ended early may have left rows on their way.
         self.settle(tables)?;
@@ -221,7 +222,7 @@ impl RowCache {
                 table.grow(directory.slots())?;
             }
             let [fetch, write_back] = &mut *waiting;
-            write_back.extend(cached.evicted_records(index, table)?);
+            write_back.extend(cached.evicted_records(index, table, step)?);
             fetch.extend(cached.missing_records(index));
         }
         Ok(())

@@ -11,6 +11,7 @@ use super::level::{Level, prefetch};
 use super::shared::Shared;
 use super::stream;
 use crate::half_float::{Bf16, F16, Half, StoredWeight};
+use crate::int8_row;
 use crate::row_store::StoredRows;
 use crate::{KernelError, Lookup, Table, reference};
 use spec::Pooling;
@@ -74,13 +75,14 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                         let streamed = streamed && lines;
                         let bags = BagsOf { table: &tables[t], starts, lengths, values, weights, streamed };
                         match tables[t].weights.stored() {
-                            StoredRows::F32(floats) => bags.of_rows(floats.host()).pool(row_of),
+                            StoredRows::F32(floats) => bags.of_rows(Weights(floats.host())).pool(row_of),
                             StoredRows::Half(Half::F16, stored) => {
                                 bags.pool_halves::<F16>(cpu.level, stored.host(), row_of);
                             }
                             StoredRows::Half(Half::Bf16, stored) => {
                                 bags.pool_halves::<Bf16>(cpu.level, stored.host(), row_of);
                             }
+                            StoredRows::Int8(codes) => bags.of_rows(Codes(codes.host())).pool(row_of),
                         }
                     },
                 );
@@ -118,6 +120,55 @@ fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows
     check(run)
 }
 
+/// Rows of a table as they are stored. A row is given as its number and the number of its weights.
+trait Rows: Copy {
+    /// Asks for some columns of a row, which will be needed.
+    fn ask_for(self, row: [usize; 2], columns: Range<usize>);
+
+    /// `sum += weight·row`, for as many columns as `sum` has, from `first` on.
+    fn add(self, row: [usize; 2], first: usize, weight: f32, sum: &mut [f32]);
+}
+
+/// Weights that stand by themselves.
+#[derive(Clone, Copy)]
+struct Weights<'a, W>(&'a [W]);
+
+impl<W: StoredWeight> Rows for Weights<'_, W> {
+    #[inline(always)]
+    fn ask_for(self, [row, dim]: [usize; 2], columns: Range<usize>) {
+        prefetch(self.0, row * dim + columns.start, columns.len());
+    }
+
+    #[inline(always)]
+    fn add(self, [row, dim]: [usize; 2], first: usize, weight: f32, sum: &mut [f32]) {
+        W::add(weight, &self.0[row * dim + first..][..sum.len()], sum);
+    }
+}
+
+/// Rows of 8-bit codes with scale and minimum.
+#[derive(Clone, Copy)]
+struct Codes<'a>(&'a [u8]);
+
+impl Rows for Codes<'_> {
+    #[inline(always)]
+    fn ask_for(self, [row, dim]: [usize; 2], columns: Range<usize>) {
+        let bytes = dim + int8_row::EXTRA;
+        // What follows the last columns is asked for with them.
+        let end = if columns.end == dim { bytes } else { columns.end };
+        prefetch(self.0, row * bytes + columns.start, end - columns.start);
+    }
+
+    #[inline(always)]
+    fn add(self, [row, dim]: [usize; 2], first: usize, weight: f32, sum: &mut [f32]) {
+        let bytes = dim + int8_row::EXTRA;
+        let row = &self.0[row * bytes..][..bytes];
+        let (range, codes) = (int8_row::Range::of(row), &row[first..dim][..sum.len()]);
+        for i in 0..codes.len() {
+            sum[i] += weight * range.weight(codes[i]);
+        }
+    }
+}
+
 /// Some bags of one table, whatever the format of its rows.
 struct BagsOf<'a> {
     table: &'a Table,
@@ -131,10 +182,10 @@ struct BagsOf<'a> {
 
 impl<'a> BagsOf<'a> {
     #[inline(always)]
-    fn of_rows<W: StoredWeight>(self, rows: &'a [W]) -> Bags<'a, W> {
+    fn of_rows<R: Rows>(self, rows: R) -> Bags<'a, R> {
         let Self { table, starts, lengths, values, weights, streamed } = self;
         let (dim, mean) = (table.dim, table.pooling == Pooling::Mean);
-        let ahead = (AHEAD / (size_of::<W>() * dim.max(1))).clamp(2, 64);
+        let ahead = (AHEAD / table.weights.row_bytes().max(1)).clamp(2, 64);
         Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead }
     }
 
@@ -147,15 +198,15 @@ impl<'a> BagsOf<'a> {
         out: impl Fn(usize) -> &'o mut [f32],
     ) {
         match halves::rows::<H>(level, stored) {
-            Some(rows) => self.of_rows(rows).pool(out),
-            None => self.of_rows(bytemuck::cast_slice::<u16, H>(stored)).pool(out),
+            Some(rows) => self.of_rows(Weights(rows)).pool(out),
+            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool(out),
         }
     }
 }
 
-/// Some bags of one table with rows of weights `W`.
-struct Bags<'a, W> {
-    rows: &'a [W],
+/// Some bags of one table with rows `R`.
+struct Bags<'a, R> {
+    rows: R,
     dim: usize,
     mean: bool,
     starts: &'a [u32],
@@ -168,7 +219,7 @@ struct Bags<'a, W> {
     ahead: usize,
 }
 
-impl<W: StoredWeight> Bags<'_, W> {
+impl<R: Rows> Bags<'_, R> {
     /// Pools all bags; `out` gives the place of a bag's vector.
     #[inline(always)]
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
@@ -234,16 +285,16 @@ impl<W: StoredWeight> Bags<'_, W> {
         for value in start..start + length {
             if let Some(&next) = self.values.get(value + 3 * self.ahead) {
                 // One line early brings the address translation.
-                prefetch(self.rows, next as usize * self.dim + first, 1);
+                self.rows.ask_for([next as usize, self.dim], first..first + 1);
             }
             if let Some(&next) = self.values.get(value + self.ahead) {
-                prefetch(self.rows, next as usize * self.dim + first, width);
+                self.rows.ask_for([next as usize, self.dim], first..first + width);
             }
-            let row = &self.rows[self.values[value] as usize * self.dim + first..][..width];
+            let row = [self.values[value] as usize, self.dim];
             // Times one is exact, and so is zero plus the first, but for the sign of a zero.
             let weight = self.weights.map_or(1.0, |weights| weights[value]);
-            W::add(weight, &row[..COLUMNS], &mut sum);
-            W::add(weight, &row[width - TAIL..], &mut tail);
+            self.rows.add(row, first, weight, &mut sum);
+            self.rows.add(row, first + width - TAIL, weight, &mut tail);
         }
         if self.mean && length > 1 {
             sum.iter_mut().for_each(|sum| *sum /= length as f32);

@@ -11,6 +11,7 @@ use super::level::{Level, prefetch, prefetch_for_write};
 use super::optimizer::Rule;
 use super::optimizer::row::change;
 use crate::half_float;
+use crate::int8_row;
 use crate::reference::embedding::check_sorted;
 use crate::row_store::StoredRows;
 use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
@@ -216,6 +217,10 @@ pub(super) fn prefetch_row(table: &Table, row: usize, dim: usize) {
     match table.weights.stored() {
         StoredRows::F32(floats) => prefetch_for_write(floats.address(), row * dim, dim),
         StoredRows::Half(_, halves) => prefetch_for_write(halves.address(), row * dim, dim),
+        StoredRows::Int8(codes) => {
+            let bytes = dim + int8_row::EXTRA;
+            prefetch_for_write(codes.address(), row * bytes, bytes);
+        }
     }
 }
 
@@ -262,6 +267,16 @@ impl RowUpdate {
                 decode_row(self.level, half, stored, w);
                 self.change(w, g, state);
                 half_float::encode(half, w, table.weights.rounding(row, self.update.step), stored);
+            }
+            StoredRows::Int8(codes) => {
+                let bytes = dim + int8_row::EXTRA;
+                // SAFETY: inside the weights, as asserted; the caller has the row to itself.
+                let stored =
+                    unsafe { std::slice::from_raw_parts_mut(codes.address().add(row * bytes), bytes) };
+                let w = &mut room[..dim];
+                int8_row::decode(stored, w);
+                self.change(w, g, state);
+                int8_row::encode(w, table.weights.rounding(row, self.update.step), stored);
             }
         }
     }

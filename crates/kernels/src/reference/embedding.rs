@@ -1,6 +1,6 @@
 //! Embedding tables, one id at a time.
 
-use super::half_float;
+use super::weights;
 use super::optimizer::update_row;
 use crate::op::need;
 use crate::{
@@ -120,7 +120,7 @@ pub fn lookup(args: Lookup) -> Result<(), KernelError> {
         for (r, s) in samples.clone().enumerate() {
             let bag = bag(index, t, s);
             for d in 0..*dim {
-                let row = |value: usize| half_float::weight(rows, values[value] as usize * dim + d);
+                let row = |value: usize| weights::weight(rows, *dim, [values[value] as usize, d]);
                 let sum: f32 = bag.clone().map(|v| weights.map_or(row(v), |w| w[v] * row(v))).sum();
                 let mean = *pooling == Pooling::Mean && !bag.is_empty();
                 out[r * width + columns[t] + d] = if mean { sum / bag.len() as f32 } else { sum };
@@ -154,7 +154,7 @@ pub fn update_tables(args: UpdateTables) -> Result<(), KernelError> {
             }
             let (row, each) = ((run[0] >> 32) as usize, update.rule.state_per_row(table.dim));
             let state = &mut table.state.host_mut()[row * each..][..each];
-            half_float::change_row(&mut table.weights, row, table.dim, update.step, |w| {
+            weights::change_row(&mut table.weights, row, table.dim, update.step, |w| {
                 update_row(update, w, &mut g, state);
             });
         }

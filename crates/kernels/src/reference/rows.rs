@@ -1,6 +1,6 @@
 //! Rows that a step touches, one row at a time.
 
-use super::half_float;
+use super::weights;
 use super::optimizer::update_row;
 use crate::op::need;
 use crate::{
@@ -182,7 +182,7 @@ pub fn update_rows(args: UpdateRows) -> Result<(), KernelError> {
             }
             if touched {
                 let state = &mut table.state.host_mut()[row * each..][..each];
-                half_float::change_row(&mut table.weights, row, dim, update.step, |w| {
+                weights::change_row(&mut table.weights, row, dim, update.step, |w| {
                     update_row(update, w, &mut g, state);
                 });
             }

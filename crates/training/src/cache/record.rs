@@ -1,7 +1,7 @@
 //! A row and its optimizer state as bytes: what a file holds.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use kernels::{KernelError, Table, decode_halves, encode_halves};
+use kernels::{KernelError, RowRounding, Table, store_row, stored_row};
 use spec::table_format::TableFormat;
 
 /// Shape of the records of a table: weights in the format of the level, then optimizer state in f32.
@@ -28,11 +28,12 @@ impl RecordShape {
 
     /// Sets the weights of a record, rounded to nearest where its format is not f32.
     pub fn set_weights(&self, record: &mut [u8], weights: &[f32]) {
-        let to = &mut record[..self.weight_bytes()];
-        match self.format {
-            TableFormat::F32 => to.copy_from_slice(cast_slice(weights)),
-            format => to.copy_from_slice(cast_slice(&encode_halves(format, weights))),
-        }
+        store_row(self.format, weights, RowRounding::NEAREST, &mut record[..self.weight_bytes()]);
+    }
+
+    /// Sets the weights of a record, which are in its format.
+    pub fn set_stored(&self, record: &mut [u8], weights: &[u8]) {
+        record[..self.weight_bytes()].copy_from_slice(weights);
     }
 
     /// Sets the optimizer state of a record.
@@ -42,15 +43,7 @@ impl RecordShape {
 
     /// Weights of a record as floats.
     pub fn weights(&self, record: &[u8], floats: &mut [f32]) {
-        let bytes = &record[..self.weight_bytes()];
-        match self.format {
-            TableFormat::F32 => cast_slice_mut(floats).copy_from_slice(bytes),
-            format => {
-                let mut halves = vec![0u16; self.dim];
-                cast_slice_mut(&mut halves).copy_from_slice(bytes);
-                decode_halves(format, &halves, floats);
-            }
-        }
+        stored_row(self.format, &record[..self.weight_bytes()], floats);
     }
 
     /// Optimizer state of a record.
@@ -58,15 +51,21 @@ impl RecordShape {
         cast_slice_mut(floats).copy_from_slice(&record[self.weight_bytes()..self.bytes()]);
     }
 
-    /// Takes the row of a slot out of memory.
-    pub fn take(&self, table: &Table, slot: usize, record: &mut [u8]) -> Result<(), KernelError> {
+    /// Takes the row of a slot out of memory. Where memory is more precise, weights are rounded.
+    pub fn take(
+        &self,
+        table: &Table,
+        slot: usize,
+        rounding: RowRounding,
+        record: &mut [u8],
+    ) -> Result<(), KernelError> {
         let (weights, state) = record.split_at_mut(self.weight_bytes());
         if table.weights.format() == self.format {
-            table.weights.read_stored(slot * self.dim, weights)?;
+            table.weights.read_stored(slot, weights)?;
         } else {
             let mut floats = vec![0.0; self.dim];
-            table.weights.read(slot * self.dim, &mut floats)?;
-            self.set_weights(weights, &floats);
+            table.weights.read(slot, &mut floats)?;
+            store_row(self.format, &floats, rounding, weights);
         }
         table.state.read_bytes(slot * self.state, state)
     }
@@ -75,11 +74,11 @@ impl RecordShape {
     pub fn put(&self, record: &[u8], table: &mut Table, slot: usize) -> Result<(), KernelError> {
         let (weights, state) = record.split_at(self.weight_bytes());
         if table.weights.format() == self.format {
-            table.weights.write_stored(slot * self.dim, weights)?;
+            table.weights.write_stored(slot, weights)?;
         } else {
             let mut floats = vec![0.0; self.dim];
             self.weights(record, &mut floats);
-            table.weights.write(slot * self.dim, &floats)?;
+            table.weights.write(slot, &floats)?;
         }
         table.state.write_bytes(slot * self.state, state)
     }

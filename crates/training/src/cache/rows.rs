@@ -34,7 +34,7 @@ impl TableRows<'_> {
     pub fn read_stored(&self, rows: Range<usize>, bytes: &mut [u8]) -> Result<(), Error> {
         match self.cached {
             Some(cached) => cached.read_stored(self.table, rows, bytes),
-            None => Ok(self.table.weights.read_stored(rows.start * self.table.dim, bytes)?),
+            None => Ok(self.table.weights.read_stored(rows.start, bytes)?),
         }
     }
 
@@ -42,7 +42,7 @@ impl TableRows<'_> {
     pub fn read_weights(&self, rows: Range<usize>, floats: &mut [f32]) -> Result<(), Error> {
         match self.cached {
             Some(cached) => cached.read_weights(self.table, rows, floats),
-            None => Ok(self.table.weights.read(rows.start * self.table.dim, floats)?),
+            None => Ok(self.table.weights.read(rows.start, floats)?),
         }
     }
 
@@ -56,11 +56,24 @@ impl TableRows<'_> {
 }
 
 impl TableRowsMut<'_> {
+    /// Number format in which all weights are kept.
+    pub fn format(&self) -> TableFormat {
+        TableRows { table: self.table, cached: self.cached.as_deref() }.format()
+    }
+
+    /// Replaces weights of rows from `first` on by bytes as they are kept.
+    pub fn write_stored(&mut self, first: usize, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.cached {
+            Some(cached) => cached.write_stored(self.table, first, bytes),
+            None => Ok(self.table.weights.write_stored(first, bytes)?),
+        }
+    }
+
     /// Replaces weights of rows from `first` on.
     pub fn write_weights(&mut self, first: usize, floats: &[f32]) -> Result<(), Error> {
         match &mut self.cached {
             Some(cached) => cached.write_weights(self.table, first, floats),
-            None => Ok(self.table.weights.write(first * self.table.dim, floats)?),
+            None => Ok(self.table.weights.write(first, floats)?),
         }
     }
 

@@ -7,7 +7,7 @@ use super::record::RecordShape;
 use super::row_file::RowFile;
 use super::transfers::{Below, Records};
 use crate::Error;
-use kernels::Table;
+use kernels::{RowRounding, Table};
 use spec::table_format::TableFormat;
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,11 +71,12 @@ impl CachedTable {
         Some((self.below.clone(), records))
     }
 
-    /// Changed rows that leave memory, copied out of their slots.
+    /// Changed rows that leave memory before `step`, copied out of their slots.
     pub(super) fn evicted_records(
         &mut self,
         index: usize,
         table: &Table,
+        step: u64,
     ) -> Result<Option<(Below, Records)>, Error> {
         if self.directory.evicted.is_empty() {
             return Ok(None);
@@ -86,7 +87,8 @@ impl CachedTable {
         let size = self.shape.bytes();
         records.bytes.resize(evicted.len() * size, 0);
         for (moved, record) in evicted.iter().zip(records.bytes.chunks_exact_mut(size)) {
-            self.shape.take(table, moved.slot as usize, record)?;
+            let slot = moved.slot as usize;
+            self.shape.take(table, slot, table.weights.rounding(slot, step), record)?;
             self.note_stored(moved.row);
         }
         self.directory.evicted = evicted;
@@ -136,7 +138,7 @@ impl CachedTable {
                 records.extend_from_slice(&record[..size]);
                 let record = &mut records[at..];
                 match self.directory.slot_of(row as u32) {
-                    Some(slot) => self.shape.take(table, slot, record)?,
+                    Some(slot) => self.shape.take(table, slot, RowRounding::NEAREST, record)?,
                     None if !self.is_stored(row as u32) => self.below.initial.write(row, record),
                     None => {}
                 }
@@ -203,6 +205,14 @@ impl CachedTable {
         let width = self.shape.dim;
         self.change_records(table, first..first + floats.len() / width, |shape, record, row| {
             shape.set_weights(record, &floats[(row - first) * width..][..width]);
+        })
+    }
+
+    /// Writes weights of rows from `first` on, which are in the format of the files.
+    pub(super) fn write_stored(&mut self, table: &Table, first: usize, bytes: &[u8]) -> Result<(), Error> {
+        let width = self.shape.weight_bytes();
+        self.change_records(table, first..first + bytes.len() / width, |shape, record, row| {
+            shape.set_stored(record, &bytes[(row - first) * width..][..width]);
         })
     }
 

@@ -3,7 +3,7 @@
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use super::{Checkpoint, CheckpointError, FileEntry};
-use kernels::encode_halves;
+use kernels::{RowRounding, store_row};
 use spec::table_format::TableFormat;
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,6 +23,11 @@ pub enum Contents {
     ParametersAndOptimizer,
 }
 
+/// Format in which a tensor is exported: its own, but for int8, which is exported as the floats that its rows stand for.
+fn exported(format: TableFormat) -> TableFormat {
+    if format == TableFormat::Int8 { TableFormat::F32 } else { format }
+}
+
 /// Writes the tensors of a checkpoint to `out`, which messages call `path`, a megabyte at a time. The checkpoint's data is not
 /// verified: call [`Checkpoint::verify`] first.
 pub fn export(
@@ -38,7 +43,7 @@ pub fn export(
     let tensors: Vec<_> = checkpoint
         .tensors()
         .filter(|(name, _)| wanted(name))
-        .map(|(name, shape)| (name, shape.to_vec(), checkpoint.format(name)))
+        .map(|(name, shape)| (name, shape.to_vec(), exported(checkpoint.format(name))))
         .collect();
     let manifest = checkpoint.manifest();
     let notes = HashMap::from([
@@ -46,7 +51,7 @@ pub fn export(
         ("run".to_owned(), manifest.run.to_string()),
     ]);
     let mut out = TensorFile::begin(path, out, &tensors, Some(notes))?;
-    let mut block = vec![0.0; BLOCK];
+    let (mut block, mut bytes) = (vec![0.0; BLOCK], Vec::new());
     for (name, shape, format) in &tensors {
         let Some(Extent { rows, columns }) = Extent::of(shape) else { continue };
         // Many rows at once, or a part of one.
@@ -57,11 +62,10 @@ pub fn export(
                 let columns = column..columns.min(column + column_step);
                 let floats = &mut block[..rows.len() * columns.len()];
                 checkpoint.read_rows(name, rows.clone(), columns, floats)?;
-                match format {
-                    TableFormat::F32 => out.write(bytemuck::cast_slice(floats))?,
-                    // What was read from numbers of 16 bits is rounded to the same numbers.
-                    _ => out.write(bytemuck::cast_slice(&encode_halves(*format, floats)))?,
-                }
+                // What was read from numbers of 16 bits is rounded to the same numbers.
+                bytes.resize(format.row_bytes(floats.len()), 0);
+                store_row(*format, floats, RowRounding::NEAREST, &mut bytes);
+                out.write(&bytes)?;
             }
         }
     }

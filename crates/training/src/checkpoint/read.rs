@@ -100,6 +100,37 @@ impl Checkpoint {
         if formats.all(|piece| piece.format == first) { first } else { TableFormat::F32 }
     }
 
+    /// Whether these columns of a tensor are rows of `format` of their own, whatever the rows: then [`Checkpoint::read_stored`] gives them
+    /// bit for bit.
+    pub(crate) fn is_stored_as(&self, name: &str, columns: &Range<usize>, format: TableFormat) -> bool {
+        let pieces = self.tensors.get(name).map_or(&[][..], |tensor| &tensor.pieces);
+        let mut here = pieces.iter().filter(|piece| !intersect(&piece.columns, columns).is_empty());
+        here.all(|piece| piece.columns == *columns && piece.format == format)
+    }
+
+    /// Reads rows as they are stored, of columns for which [`Checkpoint::is_stored_as`] holds.
+    pub(crate) fn read_stored(
+        &self,
+        name: &str,
+        rows: Range<usize>,
+        columns: &Range<usize>,
+        bytes: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        let unknown = || CheckpointError::Unknown { path: self.path.clone(), tensor: name.into() };
+        let tensor = self.tensors.get(name).ok_or_else(unknown)?;
+        for piece in tensor.pieces.iter().filter(|piece| piece.columns == *columns) {
+            let (here, width) = (intersect(&piece.rows, &rows), piece.format.row_bytes(columns.len()));
+            if here.is_empty() {
+                continue;
+            }
+            let file = File::open(&piece.file).map_err(CheckpointError::io("open", &piece.file))?;
+            let at = piece.at + ((here.start - piece.rows.start) * width) as u64;
+            let bytes = &mut bytes[(here.start - rows.start) * width..][..here.len() * width];
+            file.read_exact_at(bytes, at).map_err(CheckpointError::io("read", &piece.file))?;
+        }
+        Ok(())
+    }
+
     /// Checks the checksum of every file. `progress` is called with the number of bytes done and the number in all.
     pub fn verify(&self, progress: &dyn Fn(u64, u64)) -> Result<(), CheckpointError> {
         let total = self.manifest.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
@@ -165,29 +196,32 @@ impl StoredPiece {
         }
         let file = File::open(&self.file).map_err(CheckpointError::io("open", &self.file))?;
         let width = self.columns.len();
-        let read = |row: usize, column: usize, floats: &mut [f32]| {
-            let element = (row - self.rows.start) * width + (column - self.columns.start);
-            let at = self.at + self.format.row_bytes(element) as u64;
-            values::read_floats(self.format, floats, |bytes| file.read_exact_at(bytes, at))
+        // Some columns of a row, or whole rows.
+        let read = |row: usize, columns: &Range<usize>, floats: &mut [f32]| {
+            let before = (columns.start - self.columns.start) * values::element_bytes(self.format);
+            let at = (row - self.rows.start) * self.format.row_bytes(width) + before;
+            let at = self.at + at as u64;
+            values::read_floats(self.format, columns.len(), floats, |bytes| file.read_exact_at(bytes, at))
                 .map_err(CheckpointError::io("read", &self.file))
         };
         let place = |row: usize| (row - rows.start) * columns.len() + (wanted.start - columns.start);
 
         if wanted == self.columns && wanted == *columns {
-            return read(here.start, wanted.start, &mut out[place(here.start)..][..here.len() * width]);
+            return read(here.start, &wanted, &mut out[place(here.start)..][..here.len() * width]);
         }
-        if width > WIDE {
+        // A code needs the scale behind its row.
+        if width > WIDE && self.format != TableFormat::Int8 {
             for row in here {
-                read(row, wanted.start, &mut out[place(row)..][..wanted.len()])?;
+                read(row, &wanted, &mut out[place(row)..][..wanted.len()])?;
             }
             return Ok(());
         }
-        let block_rows = (BLOCK / width).min(here.len());
+        let block_rows = (BLOCK / width).clamp(1, here.len());
         let mut block = vec![0.0; block_rows * width];
         for first in here.clone().step_by(block_rows) {
             let count = block_rows.min(here.end - first);
             let block = &mut block[..count * width];
-            read(first, self.columns.start, block)?;
+            read(first, &self.columns, block)?;
             for (row, floats) in (first..).zip(block.chunks_exact(width)) {
                 let from = wanted.start - self.columns.start;
                 out[place(row)..][..wanted.len()].copy_from_slice(&floats[from..][..wanted.len()]);
@@ -245,12 +279,14 @@ fn find(
     let TensorEntry { key, rows, columns, .. } = record;
     let info =
         header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
-    let expected = rows.len() * columns.len();
-    let (from, to) = info.data_offsets;
-    let format = values::format(info.dtype).filter(|format| to - from == format.row_bytes(expected));
+    let (expected, (from, to)) = (rows.len() * columns.len(), info.data_offsets);
+    let bytes = |format: &TableFormat| rows.len() * format.row_bytes(columns.len());
+    let format = values::format(info.dtype).filter(|format| to - from == bytes(format));
     let Some(format) = format else {
         let (dtype, shape) = (info.dtype, &info.shape);
-        let problem = format!("tensor {key} is {dtype} {shape:?}, expected {expected} of F32, F16 or BF16");
+        let problem = format!(
+            "tensor {key} is {dtype} {shape:?}, expected {expected} of F32, F16 or BF16, or rows of U8 with scale and minimum"
+        );
         return Err(malformed(problem));
     };
     Ok((start + from as u64, format))

@@ -1,7 +1,7 @@
 //! A rank's state as named tensors, and back.
 //!
 //! ```text
-//! tables.C1.weight              rows × dim, in the number format of the table
+//! tables.C1.weight              rows × dim, in the number format of the table; int8 has rows of U8: codes, then scale and minimum
 //! optimizer.tables.C1           rows × what the rule keeps of a row (Adam: first moments, then second)
 //! bottom.0.weight               outputs × inputs, and so on for every dense parameter
 //! project.C1.weight             model.dim × dim, where C1 has another dim than the model
@@ -16,7 +16,7 @@
 //! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
 
 use crate::Error;
-use crate::cache::TableRows;
+use crate::cache::{TableRows, TableRowsMut};
 use crate::checkpoint::slices::{self, Slices};
 use crate::checkpoint::write::Stream;
 use crate::checkpoint::{Checkpoint, CheckpointError};
@@ -28,6 +28,9 @@ use spec::run::Run;
 use spec::table_format::TableFormat;
 use spec::wire::Reduced;
 use std::ops::Range;
+
+/// Bytes that are restored at a time.
+const BLOCK: usize = 1 << 20;
 
 /// What `index`, a rank of `run`, has to keep, to be read as it is written. No rows are on their way between files and memory.
 pub(crate) fn streams<'a>(run: &Run, index: usize, rank: &'a RankState) -> Vec<Stream<'a>> {
@@ -135,8 +138,7 @@ pub(crate) fn restore(
     for (i, shard) in run.placement.held_by(index).iter().enumerate() {
         let mut table = rank.rows_of_mut(i);
         let name = &run.model.features()[shard.feature].name;
-        let weights = [(table_weight(name), shard.columns.clone())];
-        read(checkpoint, &weights, shard, |first, rows| table.write_weights(first, rows))?;
+        read_weights(checkpoint, table_weight(name), shard, &mut table)?;
         if what == Restore::Everything && run.table_optimizer.update.keeps_one_per_row() {
             let (name, width) = (table_state_name(name), run.model.row_width(shard.feature));
             slices::read(checkpoint, &name, width, shard, |first, rows| table.write_state(first, 1, rows))?;
@@ -267,6 +269,32 @@ pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
     format!("optimizer.{parameter}.{index}")
 }
 
+/// Reads the weights of `shard` into its table: bit for bit where the checkpoint has them as the table does, otherwise as floats, which are
+/// rounded to the table's format.
+pub(super) fn read_weights(
+    checkpoint: &Checkpoint,
+    name: String,
+    shard: &Shard,
+    table: &mut TableRowsMut,
+) -> Result<(), CheckpointError> {
+    let Shard { rows, columns, .. } = shard;
+    let format = table.format();
+    if !checkpoint.is_stored_as(&name, columns, format) {
+        let weights = [(name, columns.clone())];
+        return read(checkpoint, &weights, shard, |first, rows| table.write_weights(first, rows));
+    }
+    let row_bytes = format.row_bytes(columns.len());
+    let block = BLOCK.div_ceil(row_bytes);
+    let mut bytes = Vec::new();
+    for first in rows.clone().step_by(block) {
+        let some = first..(first + block).min(rows.end);
+        bytes.resize(some.len() * row_bytes, 0);
+        checkpoint.read_stored(&name, some, columns, &mut bytes)?;
+        table.write_stored(first - rows.start, &bytes)?;
+    }
+    Ok(())
+}
+
 /// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte; `write` gets the number of the first row of a
 /// block, counted from that of the shard, and the block.
 pub(super) fn read(
@@ -279,7 +307,7 @@ pub(super) fn read(
     if width == 0 {
         return Ok(());
     }
-    let block = (1usize << 18).div_ceil(width);
+    let block = BLOCK.div_ceil(size_of::<f32>() * width);
     let (mut data, mut part) = (Vec::new(), Vec::new());
     let mut row = shard.rows.start;
     while row < shard.rows.end {

@@ -6,7 +6,7 @@
 use super::CheckpointError;
 use super::entries::FileEntry;
 use super::manifest::hex;
-use super::values::dtype;
+use super::values::{dtype, element_bytes};
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 use spec::table_format::TableFormat;
@@ -36,7 +36,7 @@ pub(super) struct TensorFile<W: Write> {
 }
 
 impl<W: Write> TensorFile<W> {
-    /// Begins a file in `out` for tensors of these names, shapes and formats. Their data follows by [`TensorFile::write`], in this
+    /// Begins a file in `out` for tensors of these names, shapes in the file and formats. Their data follows by [`TensorFile::write`], in this
     /// order. Names are not repeated.
     pub fn begin(
         path: &Path,
@@ -50,7 +50,7 @@ impl<W: Write> TensorFile<W> {
         let mut end = 0;
         let infos = tensors.iter().map(|(name, shape, format)| {
             let start = end;
-            end += format.row_bytes(shape.iter().product());
+            end += element_bytes(*format) * shape.iter().product::<usize>();
             let info = TensorInfo { dtype: dtype(*format), shape: shape.clone(), data_offsets: (start, end) };
             (name.to_string(), info)
         });

@@ -1,6 +1,6 @@
 //! Numbers of a tensor, in the format in which they are kept.
 
-use kernels::decode_halves;
+use kernels::stored_row;
 use safetensors::Dtype;
 use spec::table_format::TableFormat;
 
@@ -11,28 +11,18 @@ pub enum Values {
     F32(Vec<f32>),
     /// Numbers of 16 bits in a format of tables.
     Half(TableFormat, Vec<u16>),
+    /// Rows of int8, each with its scale and its minimum.
+    Int8(Vec<u8>),
 }
 
 impl Values {
-    /// So many zeros in a format.
-    pub(super) fn zeroed(format: TableFormat, len: usize) -> Self {
+    /// Rows of zeros in a format.
+    pub(super) fn zeroed(format: TableFormat, [rows, columns]: [usize; 2]) -> Self {
         match format {
-            TableFormat::F32 => Self::F32(vec![0.0; len]),
-            format => Self::Half(format, vec![0; len]),
+            TableFormat::F32 => Self::F32(vec![0.0; rows * columns]),
+            TableFormat::F16 | TableFormat::Bf16 => Self::Half(format, vec![0; rows * columns]),
+            TableFormat::Int8 => Self::Int8(vec![0; rows * format.row_bytes(columns)]),
         }
-    }
-
-    /// Number of numbers.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::F32(floats) => floats.len(),
-            Self::Half(_, halves) => halves.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The numbers as a file has them.
@@ -40,6 +30,7 @@ impl Values {
         match self {
             Self::F32(floats) => bytemuck::cast_slice(floats),
             Self::Half(_, halves) => bytemuck::cast_slice(halves),
+            Self::Int8(codes) => codes,
         }
     }
 
@@ -48,6 +39,7 @@ impl Values {
         match self {
             Self::F32(floats) => bytemuck::cast_slice_mut(floats),
             Self::Half(_, halves) => bytemuck::cast_slice_mut(halves),
+            Self::Int8(codes) => codes,
         }
     }
 
@@ -56,6 +48,7 @@ impl Values {
         match self {
             Self::F32(_) => TableFormat::F32,
             Self::Half(format, _) => *format,
+            Self::Int8(_) => TableFormat::Int8,
         }
     }
 }
@@ -72,6 +65,7 @@ pub(super) fn dtype(format: TableFormat) -> Dtype {
         TableFormat::F32 => Dtype::F32,
         TableFormat::F16 => Dtype::F16,
         TableFormat::Bf16 => Dtype::BF16,
+        TableFormat::Int8 => Dtype::U8,
     }
 }
 
@@ -80,17 +74,37 @@ pub(super) fn format(dtype: Dtype) -> Option<TableFormat> {
     TableFormat::ALL.into_iter().find(|&format| self::dtype(format) == dtype)
 }
 
-/// Reads numbers of a format as floats; `read` fills bytes.
+/// Bytes of a number, or of a code, in a file.
+pub(super) fn element_bytes(format: TableFormat) -> usize {
+    match format {
+        TableFormat::F32 => 4,
+        TableFormat::F16 | TableFormat::Bf16 => 2,
+        TableFormat::Int8 => 1,
+    }
+}
+
+/// Shape of some rows in a file: rows of int8 have their scale and their minimum behind their codes.
+pub(super) fn file_shape(format: TableFormat, shape: &[usize]) -> Vec<usize> {
+    match format {
+        TableFormat::Int8 => vec![shape[0], format.row_bytes(shape[1..].iter().product())],
+        _ => shape.to_vec(),
+    }
+}
+
+/// Reads rows of `columns` numbers of a format as floats; `read` fills bytes.
 pub(super) fn read_floats<E>(
     format: TableFormat,
+    columns: usize,
     floats: &mut [f32],
     mut read: impl FnMut(&mut [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     if format == TableFormat::F32 {
         return read(bytemuck::cast_slice_mut(floats));
     }
-    let mut halves = vec![0u16; floats.len()];
-    read(bytemuck::cast_slice_mut(&mut halves))?;
-    decode_halves(format, &halves, floats);
+    let row_bytes = format.row_bytes(columns);
+    let mut bytes = vec![0; floats.len() / columns * row_bytes];
+    read(&mut bytes)?;
+    let rows = bytes.chunks_exact(row_bytes).zip(floats.chunks_exact_mut(columns));
+    rows.for_each(|(stored, row)| stored_row(format, stored, row));
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! the number of steps are not taken.
 
 use crate::cache::TableRowsMut;
-use crate::checkpoint::state::{places, read, table_weight};
+use crate::checkpoint::state::{places, read_weights, table_weight};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
 use spec::placement::Shard;
@@ -47,10 +47,7 @@ pub(crate) fn warm_start(
         let name = table_weight(&run.model.features()[shard.feature].name);
         match taken.tables.get(shard.feature) {
             None | Some(TakenRows::None) => {}
-            Some(TakenRows::All) => {
-                let columns = [(name, shard.columns.clone())];
-                read(checkpoint, &columns, shard, |first, rows| table.write_weights(first, rows))?;
-            }
+            Some(TakenRows::All) => read_weights(checkpoint, name, shard, &mut table)?,
             Some(TakenRows::Some(rows)) => copy_rows(checkpoint, &name, rows, shard, &mut table)?,
         }
     }

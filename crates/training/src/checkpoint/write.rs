@@ -5,7 +5,7 @@ use super::entries::{FileEntry, TensorEntry};
 use super::manifest::file_name;
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
-use super::values::Values;
+use super::values::{self, Values};
 use serde::{Deserialize, Serialize};
 use spec::table_format::TableFormat;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Stream<'_> {
 
     /// Reads all numbers.
     pub fn copied(&self) -> Result<Piece, CheckpointError> {
-        let mut data = Values::zeroed(self.format, self.rows.len() * self.columns.len());
+        let mut data = Values::zeroed(self.format, [self.rows.len(), self.columns.len()]);
         let (width, bytes) = (self.row_bytes(), data.bytes_mut());
         self.for_each_block(|rows| {
             let at = rows.start * width..rows.end * width;
@@ -137,10 +137,10 @@ fn key_and_shape(stream: &Stream, extent: &Extent) -> (String, Vec<usize>) {
 pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<RankFile, CheckpointError> {
     let path = writing.join(file_name(rank));
     for piece in pieces {
-        let elements = piece.rows.len() * piece.columns.len();
-        if piece.data.len() != elements {
-            let problem = format!("{} numbers, expected {elements}", piece.data.len());
-            return Err(refused(&path, &piece.stream(), problem));
+        let (got, stream) = (piece.data.bytes().len(), piece.stream());
+        if got as u64 != stream.bytes() {
+            let problem = format!("{got} bytes of {}, expected {}", stream.format, stream.bytes());
+            return Err(refused(&path, &stream, problem));
         }
     }
     write_streams(writing, rank, &pieces.iter().map(Piece::stream).collect::<Vec<_>>())
@@ -177,7 +177,9 @@ pub(crate) fn write_streams(
             return Err(refused(&path, stream, "the same piece twice".into()));
         }
     }
-    let header = keyed.iter().map(|(key, (shape, stream))| (key.as_str(), shape.clone(), stream.format));
+    let header = keyed.iter().map(|(key, (shape, stream))| {
+        (key.as_str(), values::file_shape(stream.format, shape), stream.format)
+    });
     let header: Vec<_> = header.collect();
     let file = File::create_new(&path).map_err(CheckpointError::io("create", &path))?;
     let mut out = TensorFile::begin(&path, file, &header, None)?;

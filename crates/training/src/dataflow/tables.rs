@@ -45,7 +45,9 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let (mut rows, columns) = (shard.rows.len(), shard.columns.len());
-        let mut format = model.table_format(shard.feature);
+        let stored = model.table_format(shard.feature);
+        // Of tables larger than memory, those that are whole in memory are as precise there as the others.
+        let format = cache.and_then(|(cache, _)| cache.format).unwrap_or(stored);
         let (mut below, mut mapped) = (None, None);
         if let Some((cache, _)) = cache
             && cache.shards.of_rank(rank)[i].is_some()
@@ -60,7 +62,7 @@ pub fn allocate(
             // Room for the rows of two batches, should so many need scratch; it is memory only once it is used.
             let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
             let room = ids.saturating_mul(2).clamp(scratch, rows.max(scratch));
-            (rows, format) = (slots + room, cache.format.unwrap_or(format));
+            rows = slots + room;
         }
         let table = match &mapped {
             None => Table::in_format(device, format, [rows, columns], pooling, rule),
@@ -73,10 +75,12 @@ pub fn allocate(
             }
             error => error.into(),
         })?;
-        if below.is_none() {
+        let is_cached = below.is_some();
+        if !is_cached {
             initialise(device, &mut table, shard, model, seed)?;
         }
-        if format.rounds() && rounding == Rounding::Stochastic {
+        // Rows of f32 are rounded when they leave for a file of fewer bits.
+        if (format.rounds() || (is_cached && stored.rounds())) && rounding == Rounding::Stochastic {
             let name = &model.features()[shard.feature].name;
             table.weights.round_at_random(RandomRounding {
                 sequence: RandomSequence::new(seed, &format!("rounding.{name}")),
@@ -176,7 +180,7 @@ fn initialise(
             // A device that computes nothing.
             return Ok(());
         }
-        table.weights.write((first - shard.rows.start) * width, &drawn.to_vec()?)?;
+        table.weights.write(first - shard.rows.start, &drawn.to_vec()?)?;
     }
     Ok(())
 }

@@ -280,7 +280,7 @@ impl RankState {
                 Ok(())
             }
             Operation::FindCachedRows(task) => match &mut self.cache {
-                Some(cache) => cache.find(input, tables, *task == Task::Train),
+                Some(cache) => cache.find(input, tables, *task == Task::Train, self.steps),
                 None => Ok(()),
             },
             Operation::PlaceRows => match &mut self.cache {

@@ -195,9 +195,9 @@ fn written_tables(
             table.weights.round_at_random(RandomRounding { sequence, first_row: 0, first_column: 0 });
         }
         // Written, so that every page is really there.
-        for at in (0..rows * dim).step_by(ones.len()) {
-            let len = ones.len().min(rows * dim - at);
-            table.weights.write(at, &ones[..len])?;
+        let block = (ones.len() / dim.max(1)).max(1);
+        for first in (0..rows).step_by(block) {
+            table.weights.write(first, &ones[..block.min(rows - first) * dim])?;
         }
         held.push(table);
     }
