@@ -14,6 +14,8 @@ use spec::table_format::TableFormat;
 pub(crate) const EXTRA: usize = TableFormat::INT8_EXTRA;
 /// The largest code.
 const MOST: f32 = 255.0;
+/// 2²³, the first number next to which there are no fractions.
+const WHOLE: f32 = 8_388_608.0;
 /// Weights of which the smallest and the largest are kept side by side.
 const LANES: usize = 16;
 
@@ -98,7 +100,8 @@ pub(crate) fn encode(from: &[f32], RowRounding { bits, first_column }: RowRoundi
     match bits {
         None => {
             for i in 0..count {
-                codes[i] = code((from[i] - minimum) * steps + 0.5);
+                // Next to 2²³ there are no fractions: the addition rounds to the nearest whole number, ties to even.
+                codes[i] = code((from[i] - minimum) * steps + WHOLE - WHOLE);
             }
         }
         Some(bits) => {

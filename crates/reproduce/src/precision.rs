@@ -15,6 +15,7 @@ use campanile::records::Records;
 use campanile::{Config, Control, Training};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use spec::byte_size::ByteSize;
 use spec::codec::Rounding;
 use spec::precision::{Precision, PrecisionConfig};
 use spec::presets::{ModelKind, Preset};
@@ -48,9 +49,9 @@ pub struct Args {
     /// f32x3 and bf16; none with --tables]
     #[arg(long, value_name = "PRECISION", help_heading = "Trainings")]
     precision: Vec<PrecisionConfig>,
-    /// Number formats of tables that are compared with f32: f16 or bf16, rounded at random, or f16:nearest or bf16:nearest; may be given
-    /// several times
-    #[arg(long, value_name = "FORMAT[:ROUNDING]", help_heading = "Trainings")]
+    /// Number formats of tables that are compared with f32: f16, bf16 or int8, rounded at random, or f16:nearest and so on. With @SIZE,
+    /// as int8@64MiB, rows of so many bytes are in memory as f32, and all others in files; may be given several times
+    #[arg(long, value_name = "FORMAT[:ROUNDING][@SIZE]", help_heading = "Trainings")]
     tables: Vec<TablesIn>,
     /// Architecture of the network: dlrm, dcn or deepfm
     #[arg(long, value_name = "KIND", default_value = "dlrm", help_heading = "Trainings")]
@@ -98,14 +99,20 @@ pub struct Setting {
 pub struct TablesIn {
     format: TableFormat,
     rounding: Rounding,
+    /// Memory for rows of f32 over tables of the format; `None` where the tables themselves are in memory.
+    rows_of_f32: Option<ByteSize>,
 }
 
 impl FromStr for TablesIn {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (text, rows_of_f32) = match text.split_once('@') {
+            Some((text, size)) => (text, Some(size.parse()?)),
+            None => (text, None),
+        };
         let (format, rounding) = text.split_once(':').unwrap_or((text, Rounding::Stochastic.name()));
-        Ok(Self { format: format.parse()?, rounding: rounding.parse()? })
+        Ok(Self { format: format.parse()?, rounding: rounding.parse()?, rows_of_f32 })
     }
 }
 
@@ -120,7 +127,12 @@ impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Precision(precision) => precision.fmt(f),
-            Self::Tables(TablesIn { format, rounding }) => write!(f, "tables {format}, {rounding}"),
+            Self::Tables(TablesIn { format, rounding, rows_of_f32: None }) => {
+                write!(f, "tables {format}, {rounding}")
+            }
+            Self::Tables(TablesIn { format, rounding, rows_of_f32: Some(memory) }) => {
+                write!(f, "tables {format}, {rounding}, under {memory} of f32")
+            }
         }
     }
 }
@@ -218,8 +230,12 @@ fn configure(args: &Args, arm: &Arm, seed: u64) -> Config {
     (config.train.batch, config.train.seed) = (Some(BATCH), Some(seed));
     match arm {
         Arm::Precision(precision) => config.train.precision = Some(precision.clone()),
-        Arm::Tables(TablesIn { format, rounding }) => {
+        Arm::Tables(TablesIn { format, rounding, rows_of_f32 }) => {
             (config.tables.format, config.tables.rounding) = (Some(*format), Some(*rounding));
+            if let Some(memory) = rows_of_f32 {
+                (config.tables.memory, config.tables.store) = (Some(*memory), Some(args.out.clone()));
+                config.tables.cache_format = Some(TableFormat::F32);
+            }
         }
     }
     match &args.data {

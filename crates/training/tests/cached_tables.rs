@@ -152,9 +152,10 @@ fn sitting(run: &Run, root: &Path, until: Option<u64>) -> Outcome {
 /// Checkpoints of tables larger than memory are those of tables in memory: either goes on from the other's.
 #[test]
 fn runs_are_resumed_with_and_without_a_cache() {
-    for rule in RULES {
+    for (rule, format) in RULES.into_iter().zip(TableFormat::ALL) {
         let Some(mut config) = large(true, 1, 2) else { return };
         config.optimizer.tables = Some(optimizer(rule, 0.02));
+        config.tables.format = Some(format);
         config.checkpoint.every = Some(Every::Steps(7));
         let plain = planning::check(&config).unwrap();
         let store = tempfile::tempdir().unwrap();
@@ -165,7 +166,7 @@ fn runs_are_resumed_with_and_without_a_cache() {
             let stopped = sitting(first, root.path(), Some(11));
             assert!(stopped.interrupted && stopped.steps < 40, "stopped after {} steps", stopped.steps);
             let resumed = sitting(then, root.path(), None);
-            assert_eq!(resumed.parameters_sha256, whole.parameters_sha256, "{rule:?}");
+            assert_eq!(resumed.parameters_sha256, whole.parameters_sha256, "{rule:?} {format}");
             assert_eq!(resumed.losses, whole.losses[whole.losses.len() - resumed.losses.len()..]);
         }
     }
@@ -174,19 +175,28 @@ fn runs_are_resumed_with_and_without_a_cache() {
 /// Rows in memory may be f32 over tables of fewer bits: nearer to f32 than tables of fewer bits are.
 #[test]
 fn rows_in_use_may_be_more_precise() {
-    let Some(mut config) = large(false, 1, 1) else { return };
-    config.tables.rounding = Some(Rounding::Nearest);
-    let wide = train(&planning::check(&config).unwrap());
-    config.tables.format = Some(TableFormat::Bf16);
-    let narrow = train(&planning::check(&config).unwrap());
-    let store = tempfile::tempdir().unwrap();
-    let mut precise = within(&config, 300_000, store.path());
-    precise.tables.cache_format = Some(TableFormat::F32);
-    let precise = train(&planning::check(&precise).unwrap());
-    let off =
-        |outcome: &Outcome| wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>();
-    assert!(off(&precise) < 0.8 * off(&narrow), "{} and {}", off(&precise), off(&narrow));
-    assert_ne!(precise.parameters_sha256, narrow.parameters_sha256);
+    for format in [TableFormat::Bf16, TableFormat::Int8] {
+        let Some(mut config) = large(false, 1, 1) else { return };
+        config.tables.rounding = Some(Rounding::Nearest);
+        let wide = train(&planning::check(&config).unwrap());
+        config.tables.format = Some(format);
+        let narrow = train(&planning::check(&config).unwrap());
+        let store = tempfile::tempdir().unwrap();
+        let mut precise = within(&config, 300_000, store.path());
+        precise.tables.cache_format = Some(TableFormat::F32);
+        let nearest = train(&planning::check(&precise).unwrap());
+        let off = |outcome: &Outcome| {
+            wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>()
+        };
+        assert!(off(&nearest) < 0.8 * off(&narrow), "{format}: {} and {}", off(&nearest), off(&narrow));
+        assert_ne!(nearest.parameters_sha256, narrow.parameters_sha256);
+        // Rows that leave memory are rounded as updates are.
+        precise.tables.rounding = Some(Rounding::Stochastic);
+        let run = planning::check(&precise).unwrap();
+        let random = train(&run);
+        assert_ne!(random.parameters_sha256, nearest.parameters_sha256, "{format}");
+        same(&random, &train(&run), "the same numbers every time");
+    }
 }
 
 /// Rows on their way are on a lane of their own: their phases have times there, and spans in the trace.

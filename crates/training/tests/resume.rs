@@ -105,12 +105,12 @@ fn every_update_rule() {
 }
 
 #[test]
-fn tables_of_16_bits() {
+fn tables_of_fewer_bits() {
     if gpu::is_there() {
-        println!("SKIPPED: tables of 16 bits are trained on the CPU only");
+        println!("SKIPPED: tables of fewer bits are trained on the CPU only");
         return;
     }
-    for format in [TableFormat::F16, TableFormat::Bf16] {
+    for format in [TableFormat::F16, TableFormat::Bf16, TableFormat::Int8] {
         for rounding in [Rounding::Nearest, Rounding::Stochastic] {
             let mut config = long(ModelKind::Dlrm, true, 1, 2);
             (config.tables.format, config.tables.rounding) = (Some(format), Some(rounding));

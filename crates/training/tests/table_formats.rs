@@ -23,14 +23,16 @@ fn narrow(format: TableFormat, rounding: Rounding) -> Option<Config> {
     Some(config)
 }
 
-/// Rounding follows from the place of a weight in the whole table: where tables live changes no bit, nor do cuts by columns. Cuts by rows
-/// add vectors in another order.
+/// Rounding follows from the place of a weight in the whole table: where tables live changes no bit, nor do cuts by columns, but for int8,
+/// of which every slice of a row has a scale of its own. Cuts by rows add vectors in another order.
 #[test]
 fn placements_round_alike() {
     for (format, rounding) in [
         (TableFormat::F16, Rounding::Stochastic),
         (TableFormat::Bf16, Rounding::Stochastic),
         (TableFormat::F16, Rounding::Nearest),
+        (TableFormat::Int8, Rounding::Stochastic),
+        (TableFormat::Int8, Rounding::Nearest),
     ] {
         let Some(mut config) = narrow(format, rounding) else { return };
         let spread = train(&planning::check(&config).unwrap());
@@ -44,9 +46,10 @@ fn placements_round_alike() {
             // Vectors of pieces of a row are added, in another order.
             let pieces = train(&run);
             for (a, b) in spread.losses.iter().zip(&pieces.losses) {
-                assert!((a - b).abs() <= tolerance(1e-4) * a.abs(), "{format} {rounding} {cut:?}: {a} {b}");
+                let most = tolerance(if format == TableFormat::Int8 { 5e-3 } else { 1e-4 });
+                assert!((a - b).abs() <= most * a.abs(), "{format} {rounding} {cut:?}: {a} {b}");
             }
-            if cut == Cut::Columns {
+            if cut == Cut::Columns && format != TableFormat::Int8 {
                 assert_eq!(spread.parameters_sha256, pieces.parameters_sha256, "{format} {rounding} {cut:?}");
             }
         }
@@ -60,7 +63,7 @@ fn each_choice_is_a_run_of_its_own() {
     wide.tables = Default::default();
     let wide = train(&planning::check(&wide).unwrap());
     let mut digests = vec![wide.parameters_sha256.clone()];
-    for format in [TableFormat::F16, TableFormat::Bf16] {
+    for format in [TableFormat::F16, TableFormat::Bf16, TableFormat::Int8] {
         for rounding in [Rounding::Nearest, Rounding::Stochastic] {
             let run = planning::check(&narrow(format, rounding).unwrap()).unwrap();
             let (one, again) = (train(&run), train(&run));

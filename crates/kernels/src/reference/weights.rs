@@ -26,8 +26,8 @@ fn code_weight(row: &[u8], column: usize) -> f32 {
     minimum + scale * codes[column] as f32
 }
 
-/// A row of weights as codes, the scale and the minimum.
-fn codes(w: &[f32], chance: impl Fn(usize) -> f32) -> Vec<u8> {
+/// A row of weights as codes, the scale and the minimum; `chance` of a column is what decides between two codes, `None` for the nearest.
+fn codes(w: &[f32], chance: impl Fn(usize) -> Option<f32>) -> Vec<u8> {
     let (least, most) = w.iter().fold((f32::MAX, f32::MIN), |(least, most), &x| (least.min(x), most.max(x)));
     let mut scale = (most - least) / 255.0;
     let mut minimum = least + 0.0;
@@ -38,7 +38,11 @@ fn codes(w: &[f32], chance: impl Fn(usize) -> f32) -> Vec<u8> {
     }
     let code = |(column, &x): (usize, &f32)| match scale {
         0.0 => 0,
-        scale => ((x - minimum) * (1.0 / scale) + chance(column)).floor().clamp(0.0, 255.0) as u8,
+        scale => {
+            let steps = (x - minimum) * (1.0 / scale);
+            let whole = chance(column).map_or(steps.round_ties_even(), |chance| (steps + chance).floor());
+            whole.clamp(0.0, 255.0) as u8
+        }
     };
     let codes = w.iter().enumerate().map(code);
     codes.chain(scale.to_le_bytes()).chain(minimum.to_le_bytes()).collect()
@@ -70,7 +74,7 @@ pub(super) fn change_row(
             let mut w: Vec<f32> = (0..dim).map(|column| code_weight(stored, column)).collect();
             change(&mut w);
             let random = |row, column: usize| (word(row, first_column + column as u32) >> 8) as f32;
-            let chance = |column| bits.map_or(0.5, |row| random(row, column) / 16_777_216.0);
+            let chance = |column| bits.map(|row| random(row, column) / 16_777_216.0);
             stored.copy_from_slice(&codes(&w, chance));
         }
     }
