@@ -55,5 +55,6 @@ fn feature(number: usize) -> Feature {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     }
 }

@@ -110,9 +110,9 @@ pub struct RunArgs {
     /// same
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
-    /// Number format of the weights of all tables: f32, or f16 or bf16, which take half the memory (CPU only) [default: that of the
-    /// config, whose features may have one each, or f32]
-    #[arg(long, value_name = "f32|f16|bf16", help_heading = "Model")]
+    /// Number format of the weights of all tables: f32; f16 or bf16, which take half the memory; or int8, a quarter: 8-bit codes, with a
+    /// scale and a minimum for each row [default: that of the config, whose features may have one each, or f32]
+    #[arg(long, value_name = "f32|f16|bf16|int8", help_heading = "Model")]
     pub tables: Option<TableFormat>,
     /// Rounding of updated weights of tables in formats other than f32: nearest, or stochastic (up or down at random, so that the mean
     /// is what was computed; the same run rounds the same way) [default: stochastic]
@@ -133,7 +133,7 @@ pub struct RunArgs {
     pub cache_policy: Option<CachePolicy>,
     /// Number format of rows in memory, where --tables has fewer bits: f32 keeps rows that are used often in full precision, and rounds
     /// them when they leave memory [default: that of the table]
-    #[arg(long, value_name = "f32|f16|bf16", help_heading = "Model")]
+    #[arg(long, value_name = "f32|f16|bf16|int8", help_heading = "Model")]
     pub cache_format: Option<TableFormat>,
     /// Whether the lookup and the dot products of its vectors are one phase, and the gradients of dot products and the update of
     /// the tables too, where no vector leaves its rank; for all other interactions, whether vectors are looked up, and tables

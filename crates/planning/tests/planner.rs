@@ -30,6 +30,7 @@ fn feature(index: usize, rows: usize, dim: usize, mean: u32) -> Feature {
         weighted: false,
         dim: Some(dim),
         format: None,
+        cache: None,
     }
 }
 

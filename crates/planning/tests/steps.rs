@@ -75,6 +75,7 @@ fn features() -> Vec<Feature> {
         weighted: i == 4,
         dim: None,
         format: None,
+        cache: None,
     };
     (0..9).map(feature).collect()
 }

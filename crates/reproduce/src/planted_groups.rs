@@ -119,6 +119,7 @@ fn configure(request: &Request, ratio: f64, seed: u64) -> Config {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     };
     let mut config = Config::default();
     config.model.features = Some((1..=request.features).map(feature).collect());

@@ -25,9 +25,13 @@ pub struct Feature {
     /// Length of the feature's embedding vectors. Default: `model.dim`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,
-    /// Number format of the feature's table: `f32`, `f16` or `bf16`. Default: `tables.format`.
+    /// Number format of the feature's table: `f32`, `f16`, `bf16` or `int8`. Default: `tables.format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<TableFormat>,
+    /// Whether rows of the feature's table may lie outside of memory, where `tables.memory` is too little for all tables; `false` keeps the
+    /// table whole in memory. Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<bool>,
 }
 
 /// Hotness of a feature: the number of ids in a bag.

@@ -166,6 +166,7 @@ impl Outline {
             weighted: false,
             dim: None,
             format: None,
+            cache: None,
         };
         self.rows.iter().enumerate().map(feature).collect()
     }

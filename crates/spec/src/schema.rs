@@ -387,6 +387,7 @@ impl SparseColumn {
             weighted: self.weighted(),
             dim: None,
             format: None,
+            cache: None,
         }
     }
 }

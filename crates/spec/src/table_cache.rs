@@ -106,6 +106,8 @@ pub struct CacheShare {
     pub row_bytes: usize,
     /// Weight by which memory is shared out: ids per sample.
     pub weight: u64,
+    /// Whether the table must be in memory whole.
+    pub stays: bool,
 }
 
 impl CacheShare {
@@ -113,9 +115,10 @@ impl CacheShare {
     pub fn of(model: &Model, shard: &Shard, rule: &UpdateRule, format: Option<TableFormat>) -> Self {
         let width = shard.columns.len();
         let format = format.unwrap_or(model.table_format(shard.feature));
-        let weight = model.features()[shard.feature].hotness.mean().max(1);
+        let feature = &model.features()[shard.feature];
         let row_bytes = format.row_bytes(width) + size_of::<f32>() * rule.state_per_row(width);
-        Self { rows: shard.rows.len(), row_bytes, weight }
+        let (weight, stays) = (feature.hotness.mean().max(1), feature.cache == Some(false));
+        Self { rows: shard.rows.len(), row_bytes, weight, stays }
     }
 
     /// Bytes of the whole table.
@@ -125,7 +128,7 @@ impl CacheShare {
 
     /// Bytes that the table needs at least: those of one set, or of the whole table.
     fn least(&self) -> u128 {
-        u128::from(self.bytes(WAYS)).min(self.whole())
+        if self.stays { self.whole() } else { u128::from(self.bytes(WAYS)).min(self.whole()) }
     }
 
     /// Bytes of a slot.
@@ -220,8 +223,8 @@ impl CachedShards {
             let host = least(neediest).saturating_mul(topology.ranks_per_host() as u128);
             let size = |bytes: u128| ByteSize(bytes.min(u128::from(u64::MAX)) as u64);
             return Err(format!(
-                "{} on each host are too little: copies of tables, and {WAYS} rows of every other table with the scratch beside them, take \
-                 {} on rank {neediest}; give at least {}",
+                "{} on each host are too little: copies of tables, tables with cache = false, and {WAYS} rows of every other table with the \
+                 scratch beside them, take {} on rank {neediest}; give at least {}",
                 ByteSize(memory),
                 size(least(neediest)),
                 size(host)
@@ -261,10 +264,10 @@ mod tests {
     proptest! {
         #[test]
         fn memory_is_kept_to(
-            tables in prop::collection::vec((1usize..1 << 24, 1usize..2048, 1u64..100), 1..40),
+            tables in prop::collection::vec((1usize..1 << 24, 1usize..2048, 1u64..100, prop::bool::weighted(0.1)), 1..40),
             memory in 0u64..1 << 36,
         ) {
-            let share = |(rows, row_bytes, weight)| CacheShare { rows, row_bytes, weight };
+            let share = |(rows, row_bytes, weight, stays)| CacheShare { rows, row_bytes, weight, stays };
             let tables: Vec<_> = tables.into_iter().map(share).collect();
             match slots(&tables, memory) {
                 Err(least) => {
@@ -278,6 +281,8 @@ mod tests {
                     };
                     let used: u128 = tables.iter().zip(&slots).map(bytes).sum();
                     prop_assert!(used <= u128::from(memory), "{used} of {memory}");
+                    let stay = tables.iter().zip(&slots).filter(|(table, _)| table.stays);
+                    prop_assert!(stay.into_iter().all(|(_, slots)| slots.is_none()));
                     prop_assert!(slots.iter().flatten().all(|slots| slots % WAYS == 0 && *slots > 0));
                     // Where everything fits, everything is held whole.
                     let whole: u128 = tables.iter().map(CacheShare::whole).sum();

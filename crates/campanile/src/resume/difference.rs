@@ -52,7 +52,9 @@ pub fn told(differences: &[String]) -> String {
 
 /// What must be the same. Another cluster, device, precision, dataflow, wire or all-reduce may take a run over, and rates may change.
 fn compared(config: &Config) -> Result<Value, ResumeError> {
-    let model = ModelConfig { preset: None, ..config.model.clone() };
+    let mut model = ModelConfig { preset: None, ..config.model.clone() };
+    // Where rows lie changes no result.
+    model.features.iter_mut().flatten().for_each(|feature| feature.cache = None);
     let update = |optimizer: Option<spec::run::Optimizer>| json!({ "update": optimizer.map(|optimizer| optimizer.update) });
     let optimizer = &config.optimizer;
     Ok(json!({

@@ -9,6 +9,7 @@ fn features() -> Vec<Feature> {
         weighted,
         dim: None,
         format: None,
+        cache: None,
     };
     vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
 }

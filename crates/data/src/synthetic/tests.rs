@@ -13,6 +13,7 @@ fn feature(name: &str, rows: usize) -> Feature {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     }
 }
 

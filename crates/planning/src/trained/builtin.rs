@@ -58,6 +58,7 @@ fn xlrm(towers: Option<Assignment>, module: Module) -> Config {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     };
     let tables =
         Optimizer { update: UpdateRule::RowWiseAdagrad { eps: 1e-8 }, rate: LearningRate::constant(0.01) };

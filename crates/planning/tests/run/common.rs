@@ -17,6 +17,7 @@ pub fn features(count: usize) -> Vec<Feature> {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     };
     (0..count).map(feature).collect()
 }

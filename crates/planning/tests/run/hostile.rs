@@ -32,6 +32,7 @@ fn features() -> impl Strategy<Value = Vec<Feature>> {
             weighted,
             dim: None,
             format: None,
+            cache: None,
         };
         all.into_iter().enumerate().map(feature).collect()
     })

@@ -35,6 +35,7 @@ pub fn skewed() -> Config {
             weighted: false,
             dim: None,
             format: None,
+            cache: None,
         }
     };
     let mut config = Config::default();

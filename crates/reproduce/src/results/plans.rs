@@ -155,6 +155,7 @@ fn table_of(i: usize, rows: usize, mean: u32, dim: usize) -> Feature {
         weighted: false,
         dim: Some(dim),
         format: None,
+        cache: None,
     }
 }
 

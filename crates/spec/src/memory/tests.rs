@@ -15,6 +15,7 @@ fn cross_layers() -> Deployment {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     };
     let architecture =
         Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };

@@ -424,7 +424,7 @@ fn features_of(log: &LogFacts, outline: &Outline, cap: usize) -> Result<Vec<Feat
         };
         let hotness = f.mean_ids.map_or(Hotness::One, |mean| Hotness::Many { mean: mean.max(1) });
         let (name, pooling, weighted) = (f.name.clone(), f.pooling, f.weighted);
-        Ok(Feature { name, rows, pooling, hotness, weighted, dim: None, format: None })
+        Ok(Feature { name, rows, pooling, hotness, weighted, dim: None, format: None, cache: None })
     };
     log.features.iter().map(feature).collect()
 }

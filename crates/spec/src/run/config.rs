@@ -60,7 +60,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TablesConfig {
-    /// Number format of the weights of tables: `f32`, `f16` or `bf16`; a feature may have another. Default: `f32`.
+    /// Number format of the weights of tables: `f32`, `f16`, `bf16` or `int8`; a feature may have another. Default: `f32`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<TableFormat>,
     /// Rounding of updated weights in formats other than `f32`: `nearest`, or `stochastic` (up or down at random, so that the mean is

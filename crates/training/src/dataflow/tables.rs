@@ -35,7 +35,7 @@ pub fn allocate(
     rank: usize,
     settings: TableSettings,
 ) -> Result<(Vec<Table>, Option<RowCache>), Error> {
-    let held = placement.held_by(rank);
+    let (held, owned) = (placement.held_by(rank), placement.owned_by(rank).len());
     let TableSettings { rule, rounding, seed, cache } = settings;
     let mut tables = Vec::with_capacity(held.len());
     let mut cached = Vec::with_capacity(held.len());
@@ -46,8 +46,9 @@ pub fn allocate(
         };
         let (mut rows, columns) = (shard.rows.len(), shard.columns.len());
         let stored = model.table_format(shard.feature);
-        // Of tables larger than memory, those that are whole in memory are as precise there as the others.
-        let format = cache.and_then(|(cache, _)| cache.format).unwrap_or(stored);
+        // Beside tables larger than memory, those that are whole in memory are as precise there; copies are not.
+        let of_cache = cache.and_then(|(cache, _)| cache.format).filter(|_| i < owned);
+        let format = of_cache.unwrap_or(stored);
         let (mut below, mut mapped) = (None, None);
         if let Some((cache, _)) = cache
             && cache.shards.of_rank(rank)[i].is_some()

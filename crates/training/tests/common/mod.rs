@@ -32,6 +32,7 @@ pub fn feature(name: &str, rows: usize) -> Feature {
         weighted: false,
         dim: None,
         format: None,
+        cache: None,
     }
 }
 
