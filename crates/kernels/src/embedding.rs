@@ -43,7 +43,7 @@ impl Table {
         Self::in_format(device, TableFormat::F32, [rows, dim], pooling, rule)
     }
 
-    /// As [`Table::zeroed`], with weights in `format`. GPUs have tables of f32 only.
+    /// As [`Table::zeroed`], with weights in `format`.
     pub fn in_format(
         device: &Device,
         format: TableFormat,

@@ -72,9 +72,14 @@ impl<'a> Check<'a> {
         let elements = size([table.rows, table.dim]);
         match table.weights.stored() {
             StoredRows::F32(floats) => self.buffer("table weights", floats, elements),
-            StoredRows::Half(..) | StoredRows::Int8(_) if matches!(self.device, Device::Cuda(_)) => {
+            StoredRows::Half(..) | StoredRows::Int8(_)
+                if table.weights.is_named() && matches!(self.device, Device::Cuda(_)) =>
+            {
                 let format = table.weights.format();
-                let problem = format!("{}: a table of {format}, but GPUs have tables of f32 only", self.op);
+                let problem = format!(
+                    "{}: GPUs do not round rows of {format} at random that are a part of a larger table",
+                    self.op
+                );
                 Err(KernelError::Device(problem))
             }
             StoredRows::Half(_, halves) => self.buffer("table weights", halves, elements),

@@ -8,11 +8,11 @@ pub mod codec;
 pub mod elementwise;
 pub mod embedding;
 pub mod fm;
-mod weights;
 pub mod interaction;
 pub mod linear;
 pub mod optimizer;
 pub mod rows;
+mod weights;
 pub mod wire;
 
 use crate::backend::Backend;

@@ -185,6 +185,16 @@ impl RowStore {
         }
     }
 
+    /// Random numbers by which updates round; `None` where they round to nearest or not at all.
+    pub(crate) fn random(&self) -> Option<RandomRounding> {
+        self.random.filter(|_| self.format().rounds())
+    }
+
+    /// Whether slots hold some rows of a larger table, by whose numbers weights are rounded.
+    pub(crate) fn is_named(&self) -> bool {
+        !self.named.is_empty()
+    }
+
     /// How the weights of `row` are rounded in `step`.
     #[inline(always)]
     pub fn rounding(&self, row: usize, step: u64) -> RowRounding {

@@ -45,14 +45,14 @@ impl Backend for Cuda {
     }
 
     fn lookup_dot(&self, args: LookupDot) -> Result {
-        match pairs::fuses(self, args.of.shape) {
+        match pairs::fuses(self, args.of.shape) && pairs::of_floats(args.tables) {
             true => pairs::lookup_dot(self, args),
             false => lookup_then_dot(self, args),
         }
     }
 
     fn dot_update(&self, args: DotUpdate) -> Result {
-        match pairs::fuses(self, args.of.shape) {
+        match pairs::fuses(self, args.of.shape) && pairs::of_floats(args.tables) {
             true => pairs::dot_update(self, args),
             false => dot_then_update(self, args),
         }

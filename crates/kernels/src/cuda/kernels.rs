@@ -9,7 +9,9 @@ const RULES: &str = include_str!("kernels/rules.cuh");
 const HOPPER: &str = include_str!("kernels/hopper.cuh");
 const VECTORS: &str = include_str!("kernels/vectors.cuh");
 const TABLES: &str = include_str!("kernels/tables.cuh");
+const FORMATS: &str = include_str!("kernels/formats.cuh");
 const RUNS: &str = include_str!("kernels/runs.cuh");
+const UPDATE: &str = include_str!("kernels/update.cuh");
 
 /// Modules of all cards.
 pub(crate) const SOURCES: &[Source] = &[
@@ -22,13 +24,26 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "draw.cu", parts: &[COMMON, include_str!("kernels/draw.cu")] },
     Source { name: "index.cu", parts: &[COMMON, TABLES, include_str!("kernels/index.cu")] },
     Source { name: "sort.cu", parts: &[COMMON, TABLES, include_str!("kernels/sort.cu")] },
-    Source { name: "lookup.cu", parts: &[COMMON, NUMBERS, TABLES, include_str!("kernels/lookup.cu")] },
-    Source { name: "update.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/update.cu")] },
+    Source {
+        name: "lookup.cu",
+        parts: &[COMMON, NUMBERS, TABLES, FORMATS, include_str!("kernels/lookup.cu")],
+    },
+    Source {
+        name: "update.cu",
+        parts: &[COMMON, RULES, TABLES, FORMATS, RUNS, UPDATE, include_str!("kernels/update.cu")],
+    },
+    Source {
+        name: "update_formats.cu",
+        parts: &[COMMON, RULES, TABLES, FORMATS, RUNS, UPDATE, include_str!("kernels/update_formats.cu")],
+    },
     Source {
         name: "pairs.cu",
-        parts: &[COMMON, NUMBERS, RULES, TABLES, RUNS, VECTORS, include_str!("kernels/pairs.cu")],
+        parts: &[COMMON, NUMBERS, RULES, TABLES, FORMATS, RUNS, VECTORS, include_str!("kernels/pairs.cu")],
     },
-    Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
+    Source {
+        name: "rows.cu",
+        parts: &[COMMON, RULES, TABLES, FORMATS, RUNS, include_str!("kernels/rows.cu")],
+    },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
     Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];

@@ -81,6 +81,11 @@ pub(super) fn fuses(cuda: &Cuda, shape: DotShape) -> bool {
         && Room::backward(shape, form(cuda)).block(1) <= cuda.gpu().shared_memory()
 }
 
+/// Whether all tables are of f32: the kernels here read and change no other rows.
+pub(super) fn of_floats(tables: &[Table]) -> bool {
+    tables.iter().all(|table| table.weights.floats().is_some())
+}
+
 /// How operands are stored: as the precision says.
 fn form(cuda: &Cuda) -> Form {
     if cuda.precision() == Precision::Bf16 { Form::Bf16 } else { Form::F32 }

@@ -5,13 +5,12 @@
 use super::Cuda;
 use super::arrays::Scratch;
 use super::memory::Pointer;
-use super::rule::Rule;
 use super::sort::{Sort, row_shifts};
-use super::tables::{BLOCK, Span, TableCall, grid, spans, tiles};
-use super::update::{Gradients, OnCard};
+use super::tables::{BLOCK, Span, TableCall, grid, of_format, spans, tiles};
+use super::update::{Gradients, OnCard, by_rule, kernels_of, rule_of};
 use crate::op::Result;
 use crate::{Buffer, CollectRows, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows};
-use spec::optimizer::UpdateRule;
+use spec::table_format::TableFormat;
 
 /// Elements that a block looks at.
 const LOOKED: usize = 4 * BLOCK;
@@ -301,23 +300,24 @@ pub(super) fn update_rows(cuda: &Cuda, args: UpdateRows) -> Result {
         .launch()?;
     let sort = Sort::new(cuda, &spans, true)?;
     sort.passes(&shifts, sorted, spare)?;
-    cuda.kernel(by_sums(&update.rule))
-        .grid3(grid(&calls, spans.iter().map(|part| part.count as usize)))
-        .arg(calls_on_card)
-        .arg(sort.spans())
-        .words(&Rule::row(update).words())
-        .arg(&*keys)
-        .arg(sums)
-        .launch()
-}
-
-/// Kernel that updates rows by a rule, by sums that are there.
-fn by_sums(rule: &UpdateRule) -> &'static str {
-    match rule {
-        UpdateRule::Sgd => "update_by_sums_sgd",
-        UpdateRule::Adagrad { .. } => "update_by_sums_adagrad",
-        UpdateRule::RowWiseAdagrad { .. } => "update_by_sums_row_wise",
-        UpdateRule::Adam { .. } => "update_by_sums_adam",
-        UpdateRule::Lamb { .. } => "update_by_sums_lamb",
+    let format_of = |call: &TableCall| tables[call.number()].weights.format();
+    for format in TableFormat::ALL {
+        // All tables of the call are there already; some of them are not.
+        let of: Vec<_> = calls.iter().zip(&spans).filter(|(call, _)| format_of(call) == format).collect();
+        let (some, parts): (Vec<_>, Vec<_>) = of.into_iter().map(|(&call, &part)| (call, part)).unzip();
+        let on_card = match some.len() {
+            0 => continue,
+            len if len == calls.len() => [calls_on_card, sort.spans()],
+            _ => [cuda.constant(&some)?, cuda.transient(&parts)?],
+        };
+        cuda.kernel(by_rule(&update.rule, of_format(format, kernels_of!("update_by_sums"))))
+            .grid3(grid(&some, parts.iter().map(|part| part.count as usize)))
+            .arg(on_card[0])
+            .arg(on_card[1])
+            .words(&rule_of(&some, update).words())
+            .arg(&*keys)
+            .arg(sums)
+            .launch()?;
     }
+    Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) struct Rule {
     own: f32,
     factor: f32,
     root: f32,
+    step: u64,
 }
 
 impl Rule {
@@ -35,8 +36,14 @@ impl Rule {
         Self::new(update, |rate, c1, c2| ((rate * c2.sqrt() / c1) as f32, 1.0))
     }
 
+    /// The rule with the number of the step, by which rows are rounded at random. Elsewhere the number is 0: steps that differ in nothing
+    /// else have the same arguments, and a graph of such a step needs none set.
+    pub(crate) fn rounding_in(self, step: u64) -> Self {
+        Self { step, ..self }
+    }
+
     /// The rule as an argument of kernels: [`Launch::words`](super::launch::Launch::words).
-    pub(crate) fn words(&self) -> [u64; 7] {
+    pub(crate) fn words(&self) -> [u64; 8] {
         bytemuck::cast(*self)
     }
 
@@ -68,6 +75,7 @@ impl Rule {
             own: 0.0,
             factor: 1.0,
             root: 1.0,
+            step: 0,
         };
         let moments = |beta1: f32, beta2: f32| {
             let (rest1, rest2) = (1.0 - beta1, 1.0 - beta2);

@@ -4,7 +4,9 @@ use super::Cuda;
 use super::memory::Pointer;
 use crate::Table;
 use crate::op::Result;
+use crate::row_store::StoredRows;
 use spec::Pooling;
+use spec::table_format::TableFormat;
 
 /// Threads of a block.
 pub(super) const BLOCK: usize = 256;
@@ -16,6 +18,9 @@ pub(super) struct TableCall {
     weights: u64,
     state: u64,
     rows: u64,
+    /// Key of the random numbers by which rows are rounded, and the number of row 0 among them.
+    key: u64,
+    first_row: u64,
     dim: u32,
     /// Floats of state of a row.
     each: u32,
@@ -25,28 +30,45 @@ pub(super) struct TableCall {
     table: u32,
     /// Threads that have a row: a power of two, at most a warp.
     lanes: u32,
+    /// Whether rows are rounded at random, and the number of column 0 among the random numbers.
+    random: u32,
+    first_column: u32,
 }
 
 impl TableCall {
     /// Table `number` of the rank, with vectors from `column` on and `each` floats of state for a row.
     pub(super) fn new(table: &Table, number: usize, column: usize, each: usize) -> Self {
+        let weights = match table.weights.stored() {
+            StoredRows::F32(floats) => floats.card_address(),
+            StoredRows::Half(_, halves) => halves.card_address(),
+            StoredRows::Int8(codes) => codes.card_address(),
+        };
+        let random = table.weights.random();
         Self {
-            // Operations check that GPUs get tables of f32.
-            weights: table.weights.floats().map_or(0, |floats| floats.card_address().0),
+            weights: weights.0,
             state: table.state.card_address().0,
             rows: table.rows as u64,
+            key: random.map_or(0, |random| random.sequence.key()),
+            first_row: random.map_or(0, |random| random.first_row as u64),
             dim: table.dim as u32,
             each: each as u32,
             mean: (table.pooling == Pooling::Mean).into(),
             column: column as u32,
             table: number as u32,
             lanes: lanes(table.dim) as u32,
+            random: random.is_some().into(),
+            first_column: random.map_or(0, |random| random.first_column as u32),
         }
     }
 
     /// Number of the table among those of the index.
     pub(super) fn number(&self) -> usize {
         self.table as usize
+    }
+
+    /// Whether updates round rows at random, by the number of the step.
+    pub(super) fn rounds_at_random(&self) -> bool {
+        self.random != 0
     }
 
     /// Floats of a row.
@@ -69,6 +91,28 @@ pub(super) fn lanes(dim: usize) -> usize {
 pub(super) fn grid(calls: &[TableCall], counts: impl Iterator<Item = usize>) -> [usize; 3] {
     let blocks = calls.iter().zip(counts).map(|(call, count)| call.blocks(count));
     [blocks.max().unwrap_or(0), calls.len(), 1]
+}
+
+/// The formats of some tables, each with the tables that have it: kernels are of one format, which f32 tables do not pay for.
+pub(super) fn by_format(
+    tables: &[Table],
+    which: impl Iterator<Item = usize> + Clone,
+) -> impl Iterator<Item = (TableFormat, Vec<usize>)> {
+    let of = move |format| -> Vec<usize> {
+        which.clone().filter(|&t| tables[t].weights.format() == format).collect()
+    };
+    TableFormat::ALL.into_iter().map(move |format| (format, of(format))).filter(|(_, some)| !some.is_empty())
+}
+
+/// The one of these kernels that is for a format; in the order of [`TableFormat::ALL`].
+pub(super) fn of_format<T>(format: TableFormat, kernels: [T; 4]) -> T {
+    let [f32, f16, bf16, int8] = kernels;
+    match format {
+        TableFormat::F32 => f32,
+        TableFormat::F16 => f16,
+        TableFormat::Bf16 => bf16,
+        TableFormat::Int8 => int8,
+    }
 }
 
 /// Part of an array that belongs to one table.

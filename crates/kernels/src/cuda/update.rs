@@ -8,11 +8,12 @@ use super::arrays::Scratch;
 use super::launch::Launch;
 use super::memory::Pointer;
 use super::rule::Rule;
-use super::tables::{BLOCK, Span, TableCall, lanes, spans};
+use super::tables::{BLOCK, Span, TableCall, by_format, lanes, of_format, spans};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
-use crate::{BagIndex, Buffer, Repeats, SortedIds, Update, UpdateTables};
+use crate::{BagIndex, Buffer, Repeats, SortedIds, Table, Update, UpdateTables};
 use spec::optimizer::UpdateRule;
+use spec::table_format::TableFormat;
 
 /// Values that are summed one after another.
 pub(super) const TILE: usize = 64;
@@ -20,6 +21,7 @@ pub(super) const TILE: usize = 64;
 const BLOCK_KEYS: usize = 128;
 
 /// Gradients of samples, and where sorted keys find them.
+#[derive(Clone, Copy)]
 pub(super) struct Gradients<'a> {
     pub(super) index: &'a BagIndex,
     pub(super) sorted: &'a SortedIds,
@@ -48,32 +50,37 @@ impl Gradients<'_> {
 pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
     let UpdateTables { tables, which, columns, width, index, sorted, weights, dout, update } = args;
     check_bounds(which.clone(), index, sorted)?;
-    let bounds = &sorted.bounds;
-    let parts = spans(which.clone().map(|t| (bounds[t], bounds[t + 1])), TILE);
-    if bounds[which.end] == bounds[which.start] {
+    if sorted.bounds[which.end] == sorted.bounds[which.start] {
         return Ok(());
     }
     cuda.note_rows(tables.iter().map(|table| table.rows));
     cuda.note_samples(index.samples, dout.len().checked_div(width).unwrap_or(0));
     cuda.note_values(sorted.samples.len());
-    let each = |dim: usize| update.rule.state_per_row(dim);
-    let calls: Vec<_> =
-        which.map(|t| TableCall::new(&tables[t], t, columns[t], each(tables[t].dim))).collect();
-    let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
     let gradients = Gradients { index, sorted, weights, dout, width };
+    by_format(tables, which)
+        .try_for_each(|of_format| update_tables_of(cuda, tables, of_format, columns, gradients, update))
+}
+
+/// Updates those of the tables that have a format.
+fn update_tables_of(
+    cuda: &Cuda,
+    tables: &[Table],
+    (format, which): (TableFormat, Vec<usize>),
+    columns: &[usize],
+    gradients: Gradients,
+    update: Update,
+) -> Result {
+    let Gradients { index, sorted, .. } = gradients;
+    let bounds = &sorted.bounds;
+    let parts = spans(which.iter().map(|&t| (bounds[t], bounds[t + 1])), TILE);
+    let each = |dim: usize| update.rule.state_per_row(dim);
+    let call = |&t: &usize| TableCall::new(&tables[t], t, columns[t], each(tables[t].dim));
+    let calls: Vec<_> = which.iter().map(call).collect();
+    let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
     let on_card =
         OnCard { calls: cuda.constant(&calls)?, spans: cuda.array(index.places.vary, &parts)?, gradients };
-    let rule = Rule::row(update).words();
-    let name = by_rule(
-        &update.rule,
-        [
-            "update_short_sgd",
-            "update_short_adagrad",
-            "update_short_row_wise",
-            "update_short_adam",
-            "update_short_lamb",
-        ],
-    );
+    let rule = rule_of(&calls, update).words();
+    let name = by_rule(&update.rule, of_format(format, kernels_of!("update_short")));
     // Lists the rows of more values too.
     let long = LongRuns::new(cuda, &parts, widest)?;
     let [counter, runs, list] =
@@ -93,7 +100,35 @@ pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
     on_card.gradients.of(short, cuda).launch()?;
     let Some(long) = long else { return Ok(()) };
     on_card.sum_tiles(cuda, &long)?;
-    on_card.update_by_tiles(cuda, &long, &rule)
+    on_card.update_by_tiles(cuda, &long, &rule, format)
+}
+
+/// Names of the kernels of all rules, for each format.
+macro_rules! kernels_of {
+    ($stem:literal) => {
+        [
+            kernels_of!($stem, ""),
+            kernels_of!($stem, "_f16"),
+            kernels_of!($stem, "_bf16"),
+            kernels_of!($stem, "_int8"),
+        ]
+    };
+    ($stem:literal, $format:literal) => {
+        [
+            concat!($stem, "_sgd", $format),
+            concat!($stem, "_adagrad", $format),
+            concat!($stem, "_row_wise", $format),
+            concat!($stem, "_adam", $format),
+            concat!($stem, "_lamb", $format),
+        ]
+    };
+}
+pub(super) use kernels_of;
+
+/// The rule of rows of some tables.
+pub(super) fn rule_of(calls: &[TableCall], update: Update) -> Rule {
+    let rule = Rule::row(update);
+    if calls.iter().any(TableCall::rounds_at_random) { rule.rounding_in(update.step) } else { rule }
 }
 
 /// The one of these kernels that is for a rule.
@@ -152,15 +187,17 @@ impl LongRuns {
 }
 
 impl OnCard<'_> {
-    /// Updates rows of more than a tile of values.
+    /// Updates rows of f32 that have more than a tile of values.
     fn update_long_runs(&self, cuda: &Cuda, parts: &[Span], widest: usize, rule: &[u64]) -> Result {
         let Some(long) = self.sum_long_runs(cuda, parts, widest)? else { return Ok(()) };
-        self.update_by_tiles(cuda, &long, rule)
+        self.update_by_tiles(cuda, &long, rule, TableFormat::F32)
     }
 
     /// Updates rows of more than a tile of values, whose tiles are summed.
-    fn update_by_tiles(&self, cuda: &Cuda, long: &LongRuns, rule: &[u64]) -> Result {
-        cuda.kernel("update_long_runs")
+    fn update_by_tiles(&self, cuda: &Cuda, long: &LongRuns, rule: &[u64], format: TableFormat) -> Result {
+        let kernels =
+            ["update_long_runs", "update_long_runs_f16", "update_long_runs_bf16", "update_long_runs_int8"];
+        cuda.kernel(of_format(format, kernels))
             .grid(long.blocks)
             .arg(self.calls)
             .words(rule)
@@ -173,7 +210,7 @@ impl OnCard<'_> {
             .launch()
     }
 
-    /// Updates rows of several values. `calls` are all tables, of one dim, in an order of their own; `parts` are in that order.
+    /// Updates rows of f32 that have several values. `calls` are all tables, of one dim, in an order of their own; `parts` are in that order.
     pub(super) fn update_repeats(
         &self,
         cuda: &Cuda,
@@ -185,16 +222,7 @@ impl OnCard<'_> {
         let mut numbers = vec![0u32; calls.len()];
         calls.iter().enumerate().for_each(|(i, call)| numbers[call.number()] = i as u32);
         let (rule, keys) = (Rule::row(update).words(), &self.gradients.sorted.keys);
-        let name = by_rule(
-            &update.rule,
-            [
-                "update_listed_sgd",
-                "update_listed_adagrad",
-                "update_listed_row_wise",
-                "update_listed_adam",
-                "update_listed_lamb",
-            ],
-        );
+        let name = by_rule(&update.rule, kernels_of!("update_listed", ""));
         let blocks = (keys.len() / 2).div_ceil(BLOCK / 32).min(16 * cuda.multiprocessors() as usize);
         let listed = cuda
             .kernel(name)

@@ -1,7 +1,7 @@
 //! Embedding tables, one id at a time.
 
-use super::weights;
 use super::optimizer::update_row;
+use super::weights;
 use crate::op::need;
 use crate::{
     BagIndex, Buffer, DrawTable, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, UpdateTables,

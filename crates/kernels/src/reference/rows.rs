@@ -1,7 +1,7 @@
 //! Rows that a step touches, one row at a time.
 
-use super::weights;
 use super::optimizer::update_row;
+use super::weights;
 use crate::op::need;
 use crate::{
     Buffer, CollectRows, KernelError, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows,

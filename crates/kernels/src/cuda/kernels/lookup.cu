@@ -15,8 +15,9 @@ __device__ __forceinline__ void store4(u16 *to, float4 v, u32 n, bool whole) {
     if (n > 3) put(to + 3, v.w);
 }
 
-// Block (x, y) has bags of table y. Ids that are no row add nothing. Rows of `out` are `stride` elements of type T apart.
-template <class T>
+// Block (x, y) has bags of table y, whose rows are of number format F. Ids that are no row add nothing. Rows of `out` are `stride` elements
+// of type T apart.
+template <class F, class T>
 __device__ __forceinline__ void pool(
     const TableCall *tables, const u32 *starts, const u32 *lengths, u64 index_samples, u64 first_sample, u64 samples,
     const u32 *values, u64 value_count, const float *weights, T *out, u64 stride, u64 *faults) {
@@ -54,7 +55,7 @@ __device__ __forceinline__ void pool(
 #pragma unroll
             for (u32 k = 0; k < BAGS; k++) {
                 bool found = j < length[k] && id[k] < table.rows;
-                row[k] = found ? load4(table.weights + (u64)id[k] * table.dim + e, n, whole) : zero4();
+                row[k] = found ? F::load(F::of(table, id[k]), table.dim, e, n, whole) : zero4();
                 if (j < length[k] && !found && e == 0) fault_id(faults, table.table, id[k]);
             }
 #pragma unroll
@@ -74,11 +75,19 @@ __device__ __forceinline__ void pool(
     }
 }
 
-#define LOOKUP(name, T)                                                                                                             \
-    extern "C" __global__ void __launch_bounds__(256) name(                                                                         \
+#define LOOKUP(NAME, F, T)                                                                                                          \
+    extern "C" __global__ void __launch_bounds__(256) NAME(                                                                         \
         const TableCall *tables, const u32 *starts, const u32 *lengths, u64 index_samples, u64 first_sample, u64 samples,           \
         const u32 *values, u64 value_count, const float *weights, T *out, u64 stride, u64 *faults) {                                \
-        pool(tables, starts, lengths, index_samples, first_sample, samples, values, value_count, weights, out, stride, faults);     \
+        pool<F>(tables, starts, lengths, index_samples, first_sample, samples, values, value_count, weights, out, stride, faults);  \
     }
-LOOKUP(lookup, float)
-LOOKUP(lookup_to_bf16, u16)
+
+// A kernel for each number format of tables: the format costs nothing at run time.
+LOOKUP(lookup, RowF32, float)
+LOOKUP(lookup_f16, RowF16, float)
+LOOKUP(lookup_bf16, RowBf16, float)
+LOOKUP(lookup_int8, RowInt8, float)
+LOOKUP(lookup_to_bf16, RowF32, u16)
+LOOKUP(lookup_to_bf16_f16, RowF16, u16)
+LOOKUP(lookup_to_bf16_bf16, RowBf16, u16)
+LOOKUP(lookup_to_bf16_int8, RowInt8, u16)

@@ -150,8 +150,8 @@ extern "C" __global__ void emit_parts(
 }
 
 // One update of each row by the sums that its keys name, added in order: a group of threads for each key of table y; those of a row's
-// first key do the work.
-template <u32 KIND> __device__ __forceinline__ void update_by_sums(
+// first key do the work. Rows are of number format F.
+template <u32 KIND, class F> __device__ __forceinline__ void update_by_sums(
     const TableCall &table, const Span &span, Rule rule, const u64 *keys, const float *sums) {
     rule.kind = KIND;
     u32 lane = threadIdx.x & (table.lanes - 1);
@@ -160,7 +160,7 @@ template <u32 KIND> __device__ __forceinline__ void update_by_sums(
     const u64 *of = keys + span.first + i;
     u32 row = row_of(of[0]), left = span.count - i;
     if (row >= table.rows || (i > 0 && row_of(of[-1]) == row)) return;
-    update_row(rule, table, row, lane, [&](u32 e, u32 n) {
+    update_row<F>(rule, table, row, lane, [&](u32 e, u32 n) {
         float4 sum = zero4();
         for (u32 j = 0; j < left && row_of(of[j]) == row; j++) {
             u32 at = (u32)of[j];
@@ -170,15 +170,21 @@ template <u32 KIND> __device__ __forceinline__ void update_by_sums(
     });
 }
 
-// A kernel for each rule, as in update.cu.
-#define UPDATE_BY_SUMS(NAME, KIND)                                                                                            \
+#define UPDATE_BY_SUMS(NAME, KIND, F)                                                                                         \
     extern "C" __global__ void __launch_bounds__(256)                                                                         \
-        NAME(const TableCall *calls, const Span *spans, const Rule rule, const u64 *keys, const float *sums) {              \
-        update_by_sums<KIND>(calls[blockIdx.y], spans[blockIdx.y], rule, keys, sums);                                       \
+        NAME(const TableCall *calls, const Span *spans, const Rule rule, const u64 *keys, const float *sums) {                \
+        update_by_sums<KIND, F>(calls[blockIdx.y], spans[blockIdx.y], rule, keys, sums);                                      \
     }
 
-UPDATE_BY_SUMS(update_by_sums_sgd, RULE_SGD)
-UPDATE_BY_SUMS(update_by_sums_adagrad, RULE_ADAGRAD)
-UPDATE_BY_SUMS(update_by_sums_row_wise, RULE_ROW_WISE_ADAGRAD)
-UPDATE_BY_SUMS(update_by_sums_adam, RULE_ADAM)
-UPDATE_BY_SUMS(update_by_sums_lamb, RULE_LAMB)
+// A kernel for each rule and each number format of tables, as in update.cu.
+#define UPDATES_BY_SUMS(FORMAT, F)                                                                                            \
+    UPDATE_BY_SUMS(update_by_sums_sgd##FORMAT, RULE_SGD, F)                                                                   \
+    UPDATE_BY_SUMS(update_by_sums_adagrad##FORMAT, RULE_ADAGRAD, F)                                                           \
+    UPDATE_BY_SUMS(update_by_sums_row_wise##FORMAT, RULE_ROW_WISE_ADAGRAD, F)                                                 \
+    UPDATE_BY_SUMS(update_by_sums_adam##FORMAT, RULE_ADAM, F)                                                                 \
+    UPDATE_BY_SUMS(update_by_sums_lamb##FORMAT, RULE_LAMB, F)
+
+UPDATES_BY_SUMS(, RowF32)
+UPDATES_BY_SUMS(_f16, RowF16)
+UPDATES_BY_SUMS(_bf16, RowBf16)
+UPDATES_BY_SUMS(_int8, RowInt8)

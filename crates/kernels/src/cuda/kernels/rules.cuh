@@ -20,6 +20,7 @@ struct Rule {
     float own;        // Adam: rate * weight decay of the rule; LAMB: weight decay of the rule
     float factor;     // factor of the first moment
     float root;       // divisor of the second moment's root; 1 in rows of tables under Adam
+    u64 step;         // number of the step, where rows are rounded at random by it; 0 elsewhere
 };
 
 // Gradient as the rule sees it: clipped (a NaN stays one), then scaled.

@@ -1,5 +1,5 @@
-// Sums of the gradients of a row, and the update of a row. Put before the sources of a module by kernels.rs, behind rules.cuh and
-// tables.cuh.
+// Sums of the gradients of a row, and the update of a row. Put before the sources of a module by kernels.rs, behind rules.cuh
+// and formats.cuh.
 
 // Values of a row that are summed one after another. The sums of more values are added up tile by tile, counted from the row's
 // first value, so that a row's sum depends on the list of its values alone.
@@ -102,10 +102,42 @@ __device__ __forceinline__ float4 row_wise_step4(const Rule &rule, float4 w, flo
         rule_step(rule_decayed(rule, w.z), rate, g.z), rule_step(rule_decayed(rule, w.w), rate, g.w));
 }
 
+// Rewrites a row of number format F. `changed(e, n, keep)` gives up to four new weights, and stores what the rule keeps of them where
+// `keep`: once for each weight, at its last call. All threads of the group call this.
+template <class F, class C>
+__device__ __forceinline__ void rewrite(const Rule &rule, const TableCall &table, u64 row, u32 lane, const C &changed) {
+    const u32 lanes = table.lanes, dim = table.dim;
+    const bool whole = dim % 4 == 0;
+    F to(table, row, rule.step);
+    if constexpr (F::RANGED) {
+        // All weights are known before the first is stored. Those that a thread cannot keep are computed again.
+        bool once = dim <= lanes * 4;
+        float4 x = zero4();
+        for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+            u32 n = min(4u, dim - e);
+            x = changed(e, n, once);
+            to.cover(x, n);
+        }
+        to.agree(lanes);
+        for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+            u32 n = min(4u, dim - e);
+            if (!once) x = changed(e, n, true);
+            to.store(e, x, n, whole);
+        }
+        to.finish(lane, lanes);
+    } else {
+        for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+            u32 n = min(4u, dim - e);
+            to.store(e, changed(e, n, true), n, whole);
+        }
+    }
+}
+
 // Row-wise Adagrad.
-template <class G>
-__device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCall &table, float *w, float *state, u32 lane, const G &gradient) {
+template <class F, class G>
+__device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCall &table, u64 row, u32 lane, const G &gradient) {
     u32 lanes = table.lanes, dim = table.dim;
+    float *state = table.state + row * table.each;
     float squares = 0.0f;
     float4 g = zero4();
     for (u32 e = lane * 4; e < dim; e += lanes * 4) {
@@ -122,28 +154,27 @@ __device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCal
     h = __shfl_sync(group_mask(lanes), h, 0, lanes);
     float rate = rule_row_wise_rate(rule, h);
     bool whole = dim % 4 == 0, once = dim <= lanes * 4;
-    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
-        u32 n = min(4u, dim - e);
+    rewrite<F>(rule, table, row, lane, [&](u32 e, u32 n, bool) {
         if (!once) g = rule_gradient4(rule, gradient(e, n));
-        store4(w + e, row_wise_step4(rule, load4(w + e, n, whole), rate, g), n, whole);
-    }
+        return row_wise_step4(rule, F::load(F::of(table, row), table.dim, e, n, whole), rate, g);
+    });
 }
 
 // LAMB, a row being a tensor of its own.
-template <class G>
-__device__ __forceinline__ void update_lamb(const Rule &rule, const TableCall &table, float *w, float *state, u32 lane, const G &gradient) {
+template <class F, class G>
+__device__ __forceinline__ void update_lamb(const Rule &rule, const TableCall &table, u64 row, u32 lane, const G &gradient) {
     u32 lanes = table.lanes, dim = table.dim;
+    bool whole = dim % 4 == 0;
     double weights = 0.0, directions = 0.0;
-    float *first = state, *second = state + dim;
+    float *first = table.state + row * table.each, *second = first + dim;
     for (u32 e = lane * 4; e < dim; e += lanes * 4) {
         u32 n = min(4u, dim - e);
-        float4 four = rule_gradient4(rule, gradient(e, n));
-        float g[4] = {four.x, four.y, four.z, four.w};
+        float4 four = rule_gradient4(rule, gradient(e, n)), w = F::load(F::of(table, row), table.dim, e, n, whole);
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
             if (k >= n) break;
-            float m = first[e + k], v = second[e + k], x = rule_decayed(rule, w[e + k]);
-            rule_moments(rule, g[k], m, v);
+            float m = first[e + k], v = second[e + k], x = rule_decayed(rule, get4(w, k));
+            rule_moments(rule, get4(four, k), m, v);
             first[e + k] = m;
             second[e + k] = v;
             double direction = rule_lamb_direction(rule, x, m, v);
@@ -152,25 +183,27 @@ __device__ __forceinline__ void update_lamb(const Rule &rule, const TableCall &t
         }
     }
     float rate = rule_lamb_rate(rule, group_sum(weights, lanes), group_sum(directions, lanes));
-    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
-        for (u32 k = 0; k < 4 && e + k < dim; k++) {
-            float x = rule_decayed(rule, w[e + k]);
-            w[e + k] = rule_step(x, rate, rule_lamb_direction(rule, x, first[e + k], second[e + k]));
-        }
-    }
+    rewrite<F>(rule, table, row, lane, [&](u32 e, u32 n, bool) {
+        float4 w = F::load(F::of(table, row), table.dim, e, n, whole);
+        auto stepped = [&](u32 k, float x) {
+            if (k >= n) return 0.0f;
+            x = rule_decayed(rule, x);
+            return rule_step(x, rate, rule_lamb_direction(rule, x, first[e + k], second[e + k]));
+        };
+        return make_float4(stepped(0, w.x), stepped(1, w.y), stepped(2, w.z), stepped(3, w.w));
+    });
 }
 
-// One update of a row by the rule. `gradient(e, n)` gives up to four floats of the sum of its gradients, zeros behind `n`; it may be
-// called twice. All threads of the group call this.
-template <class G>
+// One update of a row of number format F by the rule. `gradient(e, n)` gives up to four floats of the sum of its gradients, zeros behind
+// `n`; it may be called several times. All threads of the group call this.
+template <class F = RowF32, class G>
 __device__ __forceinline__ void update_row(const Rule &rule, const TableCall &table, u64 row, u32 lane, const G &gradient) {
-    float *w = table.weights + row * table.dim, *state = table.state + row * table.each;
-    if (rule.kind == RULE_ROW_WISE_ADAGRAD) return update_row_wise(rule, table, w, state, lane, gradient);
-    if (rule.kind == RULE_LAMB) return update_lamb(rule, table, w, state, lane, gradient);
+    if (rule.kind == RULE_ROW_WISE_ADAGRAD) return update_row_wise<F>(rule, table, row, lane, gradient);
+    if (rule.kind == RULE_LAMB) return update_lamb<F>(rule, table, row, lane, gradient);
+    float *state = table.state + row * table.each;
     bool whole = table.dim % 4 == 0;
-    for (u32 e = lane * 4; e < table.dim; e += table.lanes * 4) {
-        u32 n = min(4u, table.dim - e);
-        float4 x = load4(w + e, n, whole), m = zero4(), v = zero4();
+    rewrite<F>(rule, table, row, lane, [&](u32 e, u32 n, bool keep) {
+        float4 x = F::load(F::of(table, row), table.dim, e, n, whole), m = zero4(), v = zero4();
         if (rule.kind != RULE_SGD) m = load4(state + e, n, whole);
         if (rule.kind == RULE_ADAM) v = load4(state + table.dim + e, n, whole);
         float4 g = gradient(e, n);
@@ -178,8 +211,8 @@ __device__ __forceinline__ void update_row(const Rule &rule, const TableCall &ta
         x.y = rule_element(rule, x.y, g.y, m.y, v.y);
         x.z = rule_element(rule, x.z, g.z, m.z, v.z);
         x.w = rule_element(rule, x.w, g.w, m.w, v.w);
-        store4(w + e, x, n, whole);
-        if (rule.kind != RULE_SGD) store4(state + e, m, n, whole);
-        if (rule.kind == RULE_ADAM) store4(state + table.dim + e, v, n, whole);
-    }
+        if (keep && rule.kind != RULE_SGD) store4(state + e, m, n, whole);
+        if (keep && rule.kind == RULE_ADAM) store4(state + table.dim + e, v, n, whole);
+        return x;
+    });
 }

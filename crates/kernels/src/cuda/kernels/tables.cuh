@@ -22,15 +22,19 @@ __device__ __forceinline__ void fault_key(u64 *faults, u32 table, u32 value, u32
 
 // A table of a call, as `TableCall` of `cuda/tables.rs`.
 struct TableCall {
-    float *weights;
+    float *weights; // in the number format of the table, whatever it is: formats.cuh
     float *state;
     u64 rows;
+    u64 key;       // of the random numbers by which rows are rounded
+    u64 first_row; // number of row 0 in the whole table, which random numbers go by
     u32 dim;    // floats of a row
     u32 each;   // floats of state of a row
     u32 mean;   // whether bags are averaged
     u32 column; // first column of the table's vectors
     u32 table;  // number of the table among those of the index
     u32 lanes;  // threads of a group: a power of two
+    u32 random; // whether rows are rounded at random
+    u32 first_column; // number of column 0 in the whole table
 };
 
 // Part of an array that belongs to one table, as `Span` of `cuda/tables.rs`.
