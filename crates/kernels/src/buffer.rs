@@ -5,7 +5,7 @@
 //! so that a buffer on an accelerator needs no change there.
 
 use crate::bytes::inside;
-use crate::cuda::memory::{CardMemory, Pointer};
+use crate::cuda::memory::Pointer;
 use crate::memory::Space;
 use crate::{Bytes, KernelError};
 use std::fs::File;
@@ -288,7 +288,7 @@ impl<T: Element> Buffer<T> {
 
     /// Address on the card, of a buffer that an operation of a card was given: checks let no other through.
     pub(crate) fn card_address(&self) -> Pointer {
-        self.bytes.memory.card().map_or(Pointer::NULL, CardMemory::address)
+        self.bytes.memory.on_card().unwrap_or(Pointer::NULL)
     }
 
     /// Address on the card of element `at`, with `len` elements behind it; an error where the buffer is elsewhere.

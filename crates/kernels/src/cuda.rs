@@ -42,6 +42,7 @@ mod pairs;
 pub(crate) mod peak;
 mod product;
 mod replay;
+mod row_copies;
 mod rows;
 mod rule;
 mod sort;

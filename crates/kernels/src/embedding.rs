@@ -43,21 +43,18 @@ impl Table {
         Self::in_format(device, TableFormat::F32, [rows, dim], pooling, rule)
     }
 
-    /// As [`Table::zeroed`], with weights in `format`.
+    /// As [`Table::zeroed`], with weights in `format`, on a device or in memory that a device reaches by itself.
     pub fn in_format(
-        device: &Device,
+        space: impl Into<Space>,
         format: TableFormat,
         [rows, dim]: [usize; 2],
         pooling: Pooling,
         rule: &UpdateRule,
     ) -> Result<Self, KernelError> {
-        Ok(Self {
-            rows,
-            dim,
-            pooling,
-            weights: RowStore::zeroed(device, format, [rows, dim])?,
-            state: Buffer::zeroed(device, size([rows, rule.state_per_row(dim)]))?,
-        })
+        let space = &space.into();
+        let weights = RowStore::zeroed(space, format, [rows, dim])?;
+        let state = Buffer::zeroed(space, size([rows, rule.state_per_row(dim)]))?;
+        Ok(Self { rows, dim, pooling, weights, state })
     }
 
     /// As [`Table::in_format`], with weights and optimizer state in two new files that are mapped into the memory of the host.

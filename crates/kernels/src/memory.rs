@@ -8,7 +8,7 @@
 
 pub(crate) mod host;
 
-use crate::cuda::memory::{CardMemory, PinnedMemory, Place};
+use crate::cuda::memory::{CardMemory, PinnedMemory, Place, Pointer};
 use crate::{Device, KernelError};
 use host::HostMemory;
 
@@ -149,6 +149,16 @@ impl Memory {
         match self {
             Memory::Card(memory) => Some(memory),
             _ => None,
+        }
+    }
+
+    /// Address by which a card reaches the memory: its own, or page-locked memory of the host; `None` elsewhere.
+    pub(crate) fn on_card(&self) -> Option<Pointer> {
+        match self {
+            Memory::Card(memory) => Some(memory.address()),
+            // Addresses are the same on the host and on the card.
+            Memory::Pinned(memory) => Some(Pointer(memory.address() as u64)),
+            Memory::Host(_) | Memory::Absent(_) => None,
         }
     }
 

@@ -16,9 +16,11 @@ pub(crate) mod linear;
 pub(crate) mod optimizer;
 pub(crate) mod packed;
 pub(crate) mod pairs;
+pub(crate) mod row_copies;
 pub(crate) mod rows;
 pub(crate) mod wire;
 
+use crate::memory::Home;
 use crate::row_store::StoredRows;
 use crate::{Buffer, Device, Element, KernelError, Stored, Table};
 
@@ -71,21 +73,26 @@ impl<'a> Check<'a> {
     pub(crate) fn table(&self, table: &Table) -> Result {
         let elements = size([table.rows, table.dim]);
         match table.weights.stored() {
-            StoredRows::F32(floats) => self.buffer("table weights", floats, elements),
-            StoredRows::Half(..) | StoredRows::Int8(_)
-                if table.weights.is_named() && matches!(self.device, Device::Cuda(_)) =>
-            {
-                let format = table.weights.format();
-                let problem = format!(
-                    "{}: GPUs do not round rows of {format} at random that are a part of a larger table",
-                    self.op
-                );
-                Err(KernelError::Device(problem))
-            }
-            StoredRows::Half(_, halves) => self.buffer("table weights", halves, elements),
+            StoredRows::F32(floats) => self.reached("table weights", floats, elements),
+            StoredRows::Half(_, halves) => self.reached("table weights", halves, elements),
             StoredRows::Int8(codes) => {
-                self.buffer("table weights", codes, size([table.rows, table.weights.row_bytes()]))
+                self.reached("table weights", codes, size([table.rows, table.weights.row_bytes()]))
             }
+        }
+    }
+
+    /// As [`Check::buffer`]; page-locked memory of the host will do for a GPU, which reaches it by itself.
+    pub(crate) fn reached<T: Element>(
+        &self,
+        operand: &'static str,
+        buffer: &Buffer<T>,
+        elements: usize,
+    ) -> Result {
+        match (&buffer.space().home, self.device.home()) {
+            (Home::Pinned(there), Home::Card(here)) if *there == here => {
+                self.count(operand, elements, buffer.len())
+            }
+            _ => self.buffer(operand, buffer, elements),
         }
     }
 

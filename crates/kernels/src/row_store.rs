@@ -1,8 +1,9 @@
 //! Weights of a table, row by row in a number format.
 
+use crate::cuda::memory::Pointer;
 use crate::half_float::{self, Half};
 use crate::int8_row;
-use crate::memory::Space;
+use crate::memory::{Home, Space};
 use crate::op::size;
 use crate::{Buffer, KernelError};
 use spec::random::RandomSequence;
@@ -27,8 +28,8 @@ pub struct RowStore {
     dim: usize,
     /// Random numbers by which updates round; `None` to round to nearest.
     random: Option<RandomRounding>,
-    /// Row of the table in each slot, where slots hold some rows of a larger table; empty where slot and row are the same.
-    named: Vec<u32>,
+    /// Row of the table in each slot, where slots hold some rows of a larger table whose numbers updates round by; otherwise empty.
+    named: Buffer<u32>,
 }
 
 #[derive(Debug)]
@@ -97,12 +98,13 @@ impl RowStore {
         format: TableFormat,
         [rows, dim]: [usize; 2],
     ) -> Result<Self, KernelError> {
+        let space = &space.into();
         let rows = match (format, Half::of(format)) {
             (TableFormat::Int8, _) => Rows::Int8(Buffer::zeroed(space, size([rows, format.row_bytes(dim)]))?),
             (_, Some(half)) => Rows::Half(half, Buffer::zeroed(space, size([rows, dim]))?),
             (_, None) => Rows::F32(Buffer::zeroed(space, size([rows, dim]))?),
         };
-        Ok(Self { rows, dim, random: None, named: Vec::new() })
+        Ok(Self { rows, dim, random: None, named: Buffer::new(space) })
     }
 
     /// Makes rows of weights 0 in a new file that is mapped into the memory of the host.
@@ -112,7 +114,8 @@ impl RowStore {
             (_, Some(half)) => Rows::Half(half, Buffer::mapped(file, size([rows, dim]))?),
             (_, None) => Rows::F32(Buffer::mapped(file, size([rows, dim]))?),
         };
-        Ok(Self { rows, dim, random: None, named: Vec::new() })
+        // Files have whole tables, whose slots are rows.
+        Ok(Self { rows, dim, random: None, named: Buffer::new(Space { home: Home::Host, exchange: false }) })
     }
 
     /// One row on the host, as it is stored.
@@ -190,16 +193,35 @@ impl RowStore {
         self.random.filter(|_| self.format().rounds())
     }
 
-    /// Whether slots hold some rows of a larger table, by whose numbers weights are rounded.
-    pub(crate) fn is_named(&self) -> bool {
-        !self.named.is_empty()
+    /// Rows of a larger table in the slots, by whose numbers weights are rounded; `None` where slots are rows.
+    pub(crate) fn names(&self) -> Option<&Buffer<u32>> {
+        (!self.named.is_empty()).then_some(&self.named)
     }
 
-    /// How the weights of `row` are rounded in `step`.
+    /// Rows of a larger table in the slots, to be changed.
+    pub(crate) fn names_mut(&mut self) -> Option<&mut Buffer<u32>> {
+        (!self.named.is_empty()).then_some(&mut self.named)
+    }
+
+    /// Where a card reaches the weights.
+    pub(crate) fn card_address(&self) -> Pointer {
+        match &self.rows {
+            Rows::F32(floats) => floats.card_address(),
+            Rows::Half(_, halves) => halves.card_address(),
+            Rows::Int8(codes) => codes.card_address(),
+        }
+    }
+
+    /// How the weights in a slot are rounded in `step`, by the host.
     #[inline(always)]
-    pub fn rounding(&self, row: usize, step: u64) -> RowRounding {
+    pub(crate) fn rounding(&self, slot: usize, step: u64) -> RowRounding {
+        self.rounding_of(self.named.host().get(slot).map_or(slot, |&row| row as usize), step)
+    }
+
+    /// How the weights of a row of the table, wherever it is, are rounded in `step`.
+    #[inline(always)]
+    pub fn rounding_of(&self, row: usize, step: u64) -> RowRounding {
         let bits = self.random.map(|random| {
-            let row = self.named.get(row).map_or(row, |&row| row as usize);
             let row = random.first_row.wrapping_add(row) as u64;
             random.sequence.bits((step << 32).wrapping_add(row))
         });
@@ -266,20 +288,20 @@ impl RowStore {
         (BLOCK / self.dim.max(1)).max(1)
     }
 
-    /// Says that a slot holds some row of a larger table, by whose number its weights are rounded.
-    pub fn name_row(&mut self, slot: usize, row: u32) {
-        if self.random.is_none() {
-            return;
+    /// Says that slots hold some rows of a larger table. [`Device::put_rows`](crate::Device::put_rows) says which.
+    pub fn hold_some_rows(&mut self) -> Result<(), KernelError> {
+        if self.random().is_some() {
+            self.named.resize(self.len() / self.dim.max(1))?;
         }
-        if slot >= self.named.len() {
-            self.named.resize(slot + 1, 0);
-        }
-        self.named[slot] = row;
+        Ok(())
     }
 
     /// Makes room for `rows` rows. Those that are there stay, and the values of new ones are unspecified.
     pub fn resize(&mut self, rows: usize) -> Result<(), KernelError> {
         let (len, bytes) = (size([rows, self.dim]), size([rows, self.row_bytes()]));
+        if !self.named.is_empty() {
+            self.named.resize(rows)?;
+        }
         match &mut self.rows {
             Rows::F32(floats) => floats.resize(len),
             Rows::Half(_, halves) => halves.resize(len),

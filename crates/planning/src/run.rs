@@ -22,7 +22,6 @@ use spec::codec::{Codec, Rounding};
 use spec::dataflow::Dataflow;
 use spec::device::DeviceChoice;
 use spec::emulation::Emulation;
-use spec::model::Model;
 use spec::plan::{PlanChoice, PlanFile};
 use spec::program::Algorithm;
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
@@ -108,10 +107,6 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         clip_value: train.clip_value,
         clip_norm: train.clip_norm,
     };
-    let device = device_of_tables(&model, device)?;
-    // Tables larger than memory are trained on the CPU, so that `auto` is the CPU.
-    let cached = config.tables.memory.is_some() && device == DeviceChoice::Auto;
-    let device = if cached { DeviceChoice::Cpu } else { device };
     let table_cache = config.tables.check_cache(&model, &placement, &optimizers.tables.update, device)?;
     let checkpoints_kept = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
@@ -152,22 +147,6 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         checkpoints_kept,
         data,
     })
-}
-
-/// The device for the formats of the tables: CPUs alone have all of them, so that `auto` is the CPU where tables are not f32.
-fn device_of_tables(model: &Model, device: DeviceChoice) -> Result<DeviceChoice, RunError> {
-    let rounded = (0..model.features().len()).find(|&feature| model.table_format(feature).rounds());
-    let feature = match (rounded, device) {
-        (None, _) => return Ok(device),
-        (Some(_), DeviceChoice::Cpu | DeviceChoice::Auto) => return Ok(DeviceChoice::Cpu),
-        (Some(feature), DeviceChoice::Cuda(_)) => feature,
-    };
-    let (name, format) = (&model.features()[feature].name, model.table_format(feature));
-    let problem = format!(
-        "the table of {name} is {format}, but tables of other formats than f32 are trained on the CPU only, not on {device}; use f32 \
-         (--tables f32, and no format of the feature), or --device cpu"
-    );
-    Err(RunError::new("tables.format (--tables)", problem))
 }
 
 /// Refuses an all-reduce by NCCL of what NCCL does not add, or where no NCCL is.

@@ -27,7 +27,7 @@ use crate::Error;
 use collectives::{Communicator, Label};
 use directory::Directory;
 use initial::InitialRows;
-use kernels::{KernelError, Table};
+use kernels::{Device, KernelError, RowCopies, Table};
 use record::RecordShape;
 use row_file::RowFile;
 use serde::Serialize;
@@ -37,6 +37,7 @@ use spec::random::RandomSequence;
 use spec::run::Run;
 use spec::table_cache::TableCache;
 use std::fs::File;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use transfers::{Below, Direction, Done, Records, Transfers};
 
@@ -50,17 +51,22 @@ pub struct RowCache {
     waiting: [Vec<(Below, Records)>; 2],
     /// Rows that were fetched, but not placed.
     fetched: Vec<Records>,
-    ids: Vec<u32>,
+    /// Ids of a batch, and those of one table.
+    ids: [Vec<u32>; 2],
+    copies: RowCopies,
     counts: CacheCounts,
 }
 
-/// Ids of a batch, by table of the rank.
+/// Ids of a batch, of all tables of the rank.
 pub trait BatchIds {
-    /// Reads the ids of a table.
-    fn read(&self, table: usize, ids: &mut Vec<u32>) -> Result<(), Error>;
+    /// Reads all ids.
+    fn read(&self, ids: &mut Vec<u32>) -> Result<(), Error>;
 
-    /// Puts as many others in the place of the ids of a table.
-    fn replace(&mut self, table: usize, ids: &[u32]) -> Result<(), Error>;
+    /// Ranges of the ids of a table among all.
+    fn ranges(&self, table: usize) -> impl Iterator<Item = Range<usize>>;
+
+    /// Puts as many others in the place of all ids.
+    fn replace(&mut self, ids: &[u32]) -> Result<(), Error>;
 }
 
 /// What cached tables did, added up.
@@ -133,14 +139,15 @@ impl CacheCounts {
 }
 
 impl RowCache {
-    /// A cache of these tables of a rank, with its threads.
-    pub fn new(tables: Vec<Option<CachedTable>>) -> Result<Self, Error> {
+    /// A cache of these tables of a rank on `device`, with its threads.
+    pub fn new(device: &Device, tables: Vec<Option<CachedTable>>) -> Result<Self, Error> {
         Ok(Self {
             tables,
             transfers: Transfers::new()?,
             waiting: Default::default(),
             fetched: Vec::new(),
-            ids: Vec::new(),
+            ids: Default::default(),
+            copies: RowCopies::new(device),
             counts: CacheCounts::default(),
         })
     }
@@ -148,7 +155,7 @@ impl RowCache {
     /// The files and the directory of one shard, with `slots` slots in sets and `scratch` beside them. Rows that were never changed are
     /// drawn by `seed` when they are needed.
     pub fn table(
-        cache: &TableCache,
+        (device, cache): (&Device, &TableCache),
         (model, shard): (&Model, &Shard),
         state: usize,
         [slots, scratch]: [usize; 2],
@@ -167,7 +174,8 @@ impl RowCache {
             columns,
             shape,
         };
-        Ok(CachedTable::new(rows, shape, Directory::new(slots, scratch, cache.policy), file, initial))
+        let directory = Directory::new(slots, scratch, cache.policy);
+        Ok(CachedTable::new(device, rows, shape, directory, file, initial))
     }
 
     /// Files for weights and optimizer state of a shard that is mapped.
@@ -198,34 +206,41 @@ impl RowCache {
     /// the batch will change its rows, and `step` how many steps were made: rows that leave are rounded by it, where they are.
     pub fn find(
         &mut self,
+        device: &Device,
         batch: &mut impl BatchIds,
         tables: &mut [Table],
-        changes: bool,
-        step: u64,
+        (changes, step): (bool, u64),
     ) -> Result<(), Error> {
         // A run that ended early may have left rows on their way.
-        self.settle(tables)?;
-        let Self { tables: cached, waiting, ids, counts, .. } = self;
+        self.settle(device, tables)?;
+        let Self { tables: cached, waiting, ids: [all, ids], copies, counts, .. } = self;
+        batch.read(all)?;
         for (index, (cached, table)) in cached.iter_mut().zip(tables).enumerate() {
             let Some(cached) = cached else { continue };
             let rows = cached.rows();
-            batch.read(index, ids)?;
+            ids.clear();
+            batch.ranges(index).for_each(|range| ids.extend_from_slice(&all[range]));
             if let Some(&id) = ids.iter().find(|&&id| id as usize >= rows) {
                 return Err(KernelError::IdOutOfRange { table: index, id, rows }.into());
             }
             let directory = cached.directory();
             directory.find(ids, changes);
-            batch.replace(index, ids)?;
+            let mut found = ids.as_slice();
+            for range in batch.ranges(index) {
+                let (here, rest) = found.split_at(range.len());
+                all[range].copy_from_slice(here);
+                found = rest;
+            }
             counts.rows += directory.distinct;
             counts.missing += directory.missing.len() as u64;
             if directory.slots() > table.rows {
                 table.grow(directory.slots())?;
             }
             let [fetch, write_back] = &mut *waiting;
-            write_back.extend(cached.evicted_records(index, table, step)?);
+            write_back.extend(cached.evicted_records(copies, (index, table), step)?);
             fetch.extend(cached.missing_records(index));
         }
-        Ok(())
+        batch.replace(all)
     }
 
     /// Sets out what [`RowCache::find`] found missing.
@@ -266,10 +281,10 @@ impl RowCache {
     }
 
     /// Puts the rows that arrived into their slots.
-    pub fn place(&mut self, tables: &mut [Table]) -> Result<(), Error> {
+    pub fn place(&mut self, device: &Device, tables: &mut [Table]) -> Result<(), Error> {
         for records in std::mem::take(&mut self.fetched) {
-            if let Some(cached) = &mut self.tables[records.table] {
-                cached.place(&records, &mut tables[records.table])?;
+            if let Some(cached) = &self.tables[records.table] {
+                cached.place(device, &mut self.copies, &records, &mut tables[records.table])?;
             }
             self.give_back(records);
         }
@@ -277,14 +292,14 @@ impl RowCache {
     }
 
     /// Waits for everything under way, and places what arrived: then memory and files hold all rows.
-    pub fn settle(&mut self, tables: &mut [Table]) -> Result<(), Error> {
+    pub fn settle(&mut self, device: &Device, tables: &mut [Table]) -> Result<(), Error> {
         if !self.waiting.iter().all(Vec::is_empty) {
             self.start_fetch()?;
             self.start_write_back()?;
         }
         while self.finish_fetch()?.is_some() {}
         while self.finish_write_back()?.is_some() {}
-        self.place(tables)
+        self.place(device, tables)
     }
 
     fn give_back(&mut self, records: Records) {

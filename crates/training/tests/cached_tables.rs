@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{ADAM, config, gpu, mixed, optimizer, train, train_session};
+use common::{ADAM, config, mixed, optimizer, train, train_session};
 use proptest::prelude::*;
 use spec::byte_size::ByteSize;
 use spec::codec::Rounding;
 use spec::dataflow::DataflowKind;
-use spec::device::DeviceChoice;
 use spec::feature::Hotness;
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
@@ -24,19 +23,15 @@ use training::{Event, Logs, Outcome, Saving, Session, TraceRow};
 const RULES: [UpdateRule; 4] =
     [UpdateRule::Sgd, UpdateRule::Adagrad { eps: 1e-8 }, UpdateRule::RowWiseAdagrad { eps: 1e-8 }, ADAM];
 
-/// A run of 40 steps with tables of thousands of rows; `None` on GPUs, which have all tables in memory.
-fn large(multi_hot: bool, hosts: usize, ranks_per_host: usize) -> Option<Config> {
-    if gpu::is_there() {
-        println!("SKIPPED: tables larger than memory are trained on the CPU only");
-        return None;
-    }
+/// A run of 40 steps with tables of thousands of rows.
+fn large(multi_hot: bool, hosts: usize, ranks_per_host: usize) -> Config {
     let mut config = config(ModelKind::Dlrm, multi_hot, hosts, ranks_per_host);
     let rows = [5000, 2000, 9000, 7, 3300, 6400];
     let features = config.model.features.as_mut().into_iter().flatten();
     features.zip(rows).for_each(|(feature, rows)| feature.rows = rows);
     config.train.steps = Some(40);
     config.train.eval_every = Some(25);
-    Some(config)
+    config
 }
 
 /// The config with so much memory for tables on a host.
@@ -79,7 +74,7 @@ proptest! {
         overlap: bool,
         more in prop::sample::select(vec![0, 1000, 20_000, 100_000]),
     ) {
-        let Some(mut config) = large(multi_hot, hosts, ranks_per_host) else { return Ok(()) };
+        let mut config = large(multi_hot, hosts, ranks_per_host);
         if widths {
             config = mixed(config);
         }
@@ -106,7 +101,7 @@ proptest! {
 /// With one set for each table nearly all rows go by scratch, which is bounded by two batches.
 #[test]
 fn one_set_is_enough() {
-    let Some(config) = large(true, 1, 1) else { return };
+    let config = large(true, 1, 1);
     let store = tempfile::tempdir().unwrap();
     let run = planning::check(&within(&config, least(&config), store.path())).unwrap();
     let shards = run.table_cache.as_ref().unwrap().shards.of_rank(0);
@@ -118,7 +113,7 @@ fn one_set_is_enough() {
 /// Memory for everything keeps everything there, and the schedule is that of a run without a cache.
 #[test]
 fn what_fits_is_in_memory() {
-    let Some(config) = large(false, 2, 2) else { return };
+    let config = large(false, 2, 2);
     let run = planning::check(&within(&config, 1 << 30, Path::new("never made"))).unwrap();
     assert!(!run.table_cache.as_ref().unwrap().shards.any());
     let plain = planning::check(&config).unwrap();
@@ -153,7 +148,7 @@ fn sitting(run: &Run, root: &Path, until: Option<u64>) -> Outcome {
 #[test]
 fn runs_are_resumed_with_and_without_a_cache() {
     for (rule, format) in RULES.into_iter().zip(TableFormat::ALL) {
-        let Some(mut config) = large(true, 1, 2) else { return };
+        let mut config = large(true, 1, 2);
         config.optimizer.tables = Some(optimizer(rule, 0.02));
         config.tables.format = Some(format);
         config.checkpoint.every = Some(Every::Steps(7));
@@ -176,7 +171,7 @@ fn runs_are_resumed_with_and_without_a_cache() {
 #[test]
 fn rows_in_use_may_be_more_precise() {
     for format in [TableFormat::Bf16, TableFormat::Int8] {
-        let Some(mut config) = large(false, 1, 1) else { return };
+        let mut config = large(false, 1, 1);
         config.tables.rounding = Some(Rounding::Nearest);
         let wide = train(&planning::check(&config).unwrap());
         config.tables.format = Some(format);
@@ -202,7 +197,7 @@ fn rows_in_use_may_be_more_precise() {
 /// Rows on their way are on a lane of their own: their phases have times there, and spans in the trace.
 #[test]
 fn rows_on_their_way_are_seen() {
-    let Some(config) = large(false, 1, 2) else { return };
+    let config = large(false, 1, 2);
     let store = tempfile::tempdir().unwrap();
     let run = planning::check(&within(&config, least(&config) + 8000, store.path())).unwrap();
     let session = Session { trace_steps: Some(5), ..Session::default() };
@@ -226,11 +221,6 @@ fn refusals_say_what_to_do() {
     config.tables.memory = Some(ByteSize(1 << 20));
     assert!(problem(&config).contains("--table-store"), "{}", problem(&config));
     config.tables.store = Some("store".into());
-    config.train.device = Some("cuda".parse().unwrap());
-    assert!(problem(&config).contains("use --device cpu"), "{}", problem(&config));
-    config.train.device = Some("auto".parse().unwrap());
-    assert_eq!(planning::check(&config).unwrap().device, DeviceChoice::Cpu);
-    config.train.device = None;
     config.tables.cache_format = Some(TableFormat::F16);
     assert!(problem(&config).contains("is f32; use f32"), "{}", problem(&config));
     config.tables.cache_format = None;
@@ -241,7 +231,7 @@ fn refusals_say_what_to_do() {
 /// Bags of no ids, and batches smaller than the ranks, find nothing and fetch nothing.
 #[test]
 fn empty_bags() {
-    let Some(mut config) = large(true, 2, 4) else { return };
+    let mut config = large(true, 2, 4);
     let features = config.model.features.as_mut().unwrap();
     features.iter_mut().for_each(|feature| feature.hotness = Hotness::Many { mean: 1 });
     let store = tempfile::tempdir().unwrap();

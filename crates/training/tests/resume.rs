@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    ADAM, config, gpu, labelled_config, labelled_log, mixed, optimizer, tolerance, train_session as train,
+    ADAM, config, labelled_config, labelled_log, mixed, optimizer, tolerance, train_session as train,
 };
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
@@ -106,10 +106,6 @@ fn every_update_rule() {
 
 #[test]
 fn tables_of_fewer_bits() {
-    if gpu::is_there() {
-        println!("SKIPPED: tables of fewer bits are trained on the CPU only");
-        return;
-    }
     for format in [TableFormat::F16, TableFormat::Bf16, TableFormat::Int8] {
         for rounding in [Rounding::Nearest, Rounding::Stochastic] {
             let mut config = long(ModelKind::Dlrm, true, 1, 2);

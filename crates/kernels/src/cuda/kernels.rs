@@ -44,6 +44,7 @@ pub(crate) const SOURCES: &[Source] = &[
         name: "rows.cu",
         parts: &[COMMON, RULES, TABLES, FORMATS, RUNS, include_str!("kernels/rows.cu")],
     },
+    Source { name: "row_copies.cu", parts: &[COMMON, include_str!("kernels/row_copies.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
     Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];

@@ -4,7 +4,6 @@ use super::Cuda;
 use super::memory::Pointer;
 use crate::Table;
 use crate::op::Result;
-use crate::row_store::StoredRows;
 use spec::Pooling;
 use spec::table_format::TableFormat;
 
@@ -18,6 +17,8 @@ pub(super) struct TableCall {
     weights: u64,
     state: u64,
     rows: u64,
+    /// Numbers of the rows in the whole table; null where they are those of the slots.
+    names: u64,
     /// Key of the random numbers by which rows are rounded, and the number of row 0 among them.
     key: u64,
     first_row: u64,
@@ -38,16 +39,12 @@ pub(super) struct TableCall {
 impl TableCall {
     /// Table `number` of the rank, with vectors from `column` on and `each` floats of state for a row.
     pub(super) fn new(table: &Table, number: usize, column: usize, each: usize) -> Self {
-        let weights = match table.weights.stored() {
-            StoredRows::F32(floats) => floats.card_address(),
-            StoredRows::Half(_, halves) => halves.card_address(),
-            StoredRows::Int8(codes) => codes.card_address(),
-        };
         let random = table.weights.random();
         Self {
-            weights: weights.0,
+            weights: table.weights.card_address().0,
             state: table.state.card_address().0,
             rows: table.rows as u64,
+            names: table.weights.names().map_or(0, |names| names.card_address().0),
             key: random.map_or(0, |random| random.sequence.key()),
             first_row: random.map_or(0, |random| random.first_row as u64),
             dim: table.dim as u32,

@@ -104,7 +104,7 @@ impl Device {
     pub fn draw_table(&self, args: DrawTable) -> Result {
         let check = Check::new("draw_table", self);
         check.count("columns of the table", args.columns.end, args.dim)?;
-        check.buffer("weights", args.weights, size([args.rows.len(), args.columns.len()]))?;
+        check.reached("weights", args.weights, size([args.rows.len(), args.columns.len()]))?;
         self.backend().draw_table(args)
     }
 
@@ -271,7 +271,7 @@ impl Device {
             check.count("a row of dout", args.columns[t].saturating_add(table.dim), *width)?;
             check.table(table)?;
             let each = args.update.rule.state_per_row(table.dim);
-            check.buffer("table state", &table.state, size([table.rows, each]))?;
+            check.reached("table state", &table.state, size([table.rows, each]))?;
         }
         self.backend().update_tables(args)
     }

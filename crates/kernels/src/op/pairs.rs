@@ -129,7 +129,7 @@ impl Device {
         check.count("bounds of sorted keys", args.of.index.tables + 1, args.sorted.bounds.len())?;
         for table in &*args.tables {
             let each = args.update.rule.state_per_row(table.dim);
-            check.buffer("table state", &table.state, size([table.rows, each]))?;
+            check.reached("table state", &table.state, size([table.rows, each]))?;
         }
         self.backend().dot_update(args)
     }

@@ -259,7 +259,7 @@ impl Device {
         for table in parts.chunk_by(|a, b| a.table == b.table).map(|parts| &tables[parts[0].table]) {
             check.table(table)?;
             let each = args.update.rule.state_per_row(table.dim);
-            check.buffer("table state", &table.state, size([table.rows, each]))?;
+            check.reached("table state", &table.state, size([table.rows, each]))?;
         }
         let ordered = |pair: &[RowPart]| {
             let [a, b] = [&pair[0], &pair[1]];

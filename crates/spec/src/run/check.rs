@@ -14,6 +14,7 @@ use crate::placement::Placement;
 use crate::precision::Precisions;
 use crate::presets::{Outline, Preset};
 use crate::table_cache::{CachePolicy, CachedShards, TableCache};
+use std::path::PathBuf;
 
 /// Length of a run, in epochs or steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +68,13 @@ impl TablesConfig {
                 None => Ok(None),
             };
         };
-        let Some(store) = self.store.clone() else {
+        // GPUs map memory of the host, and no files.
+        let in_host_memory =
+            matches!(device, DeviceChoice::Cuda(_)) && self.cache_policy == Some(CachePolicy::Mapped);
+        let Some(store) = self.store.clone().or(in_host_memory.then(PathBuf::new)) else {
             let problem = "needs a folder for the rows that are not in memory: tables.store (--table-store)";
             return refuse(MEMORY, problem.into());
         };
-        if matches!(device, DeviceChoice::Cuda(_)) {
-            let problem = format!(
-                "tables larger than memory are trained on the CPU only, not on {device}; use --device cpu"
-            );
-            return refuse(MEMORY, problem);
-        }
         if let Some(format) = self.cache_format.filter(|format| format.rounds()) {
             let other = |&feature: &usize| model.table_format(feature) != format;
             if let Some(feature) = (0..model.features().len()).find(other) {

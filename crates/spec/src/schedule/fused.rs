@@ -23,7 +23,10 @@ impl Fused {
     /// What a step of a deployment fuses, of what its options allow.
     pub(super) fn new(deployment: &Deployment, options: StepOptions) -> Self {
         let StepOptions { fuse_pairs, in_place, .. } = options;
-        let dot = if fuse_pairs { dot_of(deployment) } else { None };
+        // Fused dot products read rows of f32.
+        let model = &deployment.model;
+        let rounded = (0..model.features().len()).any(|feature| model.table_format(feature).rounds());
+        let dot = if fuse_pairs && !rounded { dot_of(deployment) } else { None };
         match dot {
             Some(dot) => Self::Dot(dot),
             None if in_place && stays_in_place(deployment) => Self::InPlace,

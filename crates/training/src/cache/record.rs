@@ -1,7 +1,7 @@
 //! A row and its optimizer state as bytes: what a file holds.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use kernels::{KernelError, RowRounding, Table, store_row, stored_row};
+use kernels::{Device, KernelError, PutRows, RowCopies, RowRounding, Table, TakeRows, store_row, stored_row};
 use spec::table_format::TableFormat;
 
 /// Shape of the records of a table: weights in the format of the level, then optimizer state in f32.
@@ -51,35 +51,51 @@ impl RecordShape {
         cast_slice_mut(floats).copy_from_slice(&record[self.weight_bytes()..self.bytes()]);
     }
 
-    /// Takes the row of a slot out of memory. Where memory is more precise, weights are rounded.
+    /// Takes rows out of slots of memory: a record for each. Where memory is more precise, `rounding` says how weights are rounded, by the
+    /// place of a slot in `slots`.
     pub fn take(
         &self,
-        table: &Table,
-        slot: usize,
-        rounding: RowRounding,
-        record: &mut [u8],
+        device: &Device,
+        copies: &mut RowCopies,
+        (table, slots): (&Table, &[u32]),
+        rounding: impl Fn(usize) -> RowRounding,
+        records: &mut [u8],
     ) -> Result<(), KernelError> {
-        let (weights, state) = record.split_at_mut(self.weight_bytes());
-        if table.weights.format() == self.format {
-            table.weights.read_stored(slot, weights)?;
-        } else {
-            let mut floats = vec![0.0; self.dim];
-            table.weights.read(slot, &mut floats)?;
-            store_row(self.format, &floats, rounding, weights);
+        let in_memory = Self { format: table.weights.format(), ..*self };
+        if in_memory.format == self.format {
+            return device.take_rows(TakeRows { table, slots, copies, records });
         }
-        table.state.read_bytes(slot * self.state, state)
+        let mut taken = vec![0; slots.len() * in_memory.bytes()];
+        device.take_rows(TakeRows { table, slots, copies, records: &mut taken })?;
+        let (mut floats, pairs) = (vec![0.0; self.dim], taken.chunks_exact(in_memory.bytes()));
+        for (i, (from, to)) in pairs.zip(records.chunks_exact_mut(self.bytes())).enumerate() {
+            in_memory.weights(from, &mut floats);
+            store_row(self.format, &floats, rounding(i), &mut to[..self.weight_bytes()]);
+            to[self.weight_bytes()..].copy_from_slice(&from[in_memory.weight_bytes()..]);
+        }
+        Ok(())
     }
 
-    /// Puts a row into a slot of memory.
-    pub fn put(&self, record: &[u8], table: &mut Table, slot: usize) -> Result<(), KernelError> {
-        let (weights, state) = record.split_at(self.weight_bytes());
-        if table.weights.format() == self.format {
-            table.weights.write_stored(slot, weights)?;
-        } else {
-            let mut floats = vec![0.0; self.dim];
-            self.weights(record, &mut floats);
-            table.weights.write(slot, &floats)?;
+    /// Puts records into slots of memory; `rows` are the numbers of their rows.
+    pub fn put(
+        &self,
+        device: &Device,
+        copies: &mut RowCopies,
+        records: &[u8],
+        table: &mut Table,
+        [slots, rows]: [&[u32]; 2],
+    ) -> Result<(), KernelError> {
+        let in_memory = Self { format: table.weights.format(), ..*self };
+        if in_memory.format == self.format {
+            return device.put_rows(PutRows { table, slots, rows, copies, records });
         }
-        table.state.write_bytes(slot * self.state, state)
+        let mut put = vec![0; slots.len() * in_memory.bytes()];
+        let (mut floats, pairs) = (vec![0.0; self.dim], records.chunks_exact(self.bytes()));
+        for (from, to) in pairs.zip(put.chunks_exact_mut(in_memory.bytes())) {
+            self.weights(from, &mut floats);
+            in_memory.set_weights(to, &floats);
+            to[in_memory.weight_bytes()..].copy_from_slice(&from[self.weight_bytes()..]);
+        }
+        device.put_rows(PutRows { table, slots, rows, copies, records: &put })
     }
 }

@@ -7,7 +7,7 @@ use super::record::RecordShape;
 use super::row_file::RowFile;
 use super::transfers::{Below, Records};
 use crate::Error;
-use kernels::{RowRounding, Table};
+use kernels::{Device, RowCopies, RowRounding, Table};
 use spec::table_format::TableFormat;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// A table of which a rank keeps some rows in memory.
 #[derive(Debug)]
 pub struct CachedTable {
+    /// Device that has the rows in memory.
+    device: Device,
     /// Number of rows of the shard.
     rows: usize,
     shape: RecordShape,
@@ -31,6 +33,7 @@ const RUN: usize = 1 << 20;
 
 impl CachedTable {
     pub(super) fn new(
+        device: &Device,
         rows: usize,
         shape: RecordShape,
         directory: Directory,
@@ -38,7 +41,8 @@ impl CachedTable {
         initial: InitialRows,
     ) -> Self {
         let below = Below { file: Arc::new(file), initial: Arc::new(initial) };
-        Self { rows, shape, directory, below, stored: vec![0; rows.div_ceil(64)], spare: Vec::new() }
+        let stored = vec![0; rows.div_ceil(64)];
+        Self { device: device.clone(), rows, shape, directory, below, stored, spare: Vec::new() }
     }
 
     /// Number of rows of the shard, wherever they are.
@@ -71,11 +75,11 @@ impl CachedTable {
         Some((self.below.clone(), records))
     }
 
-    /// Changed rows that leave memory before `step`, copied out of their slots.
+    /// Changed rows that leave memory before `step`, copied out of their slots by way of `copies`.
     pub(super) fn evicted_records(
         &mut self,
-        index: usize,
-        table: &Table,
+        copies: &mut RowCopies,
+        (index, table): (usize, &Table),
         step: u64,
     ) -> Result<Option<(Below, Records)>, Error> {
         if self.directory.evicted.is_empty() {
@@ -84,26 +88,26 @@ impl CachedTable {
         let mut evicted = std::mem::take(&mut self.directory.evicted);
         evicted.sort_unstable_by_key(|moved| moved.row);
         let mut records = self.empty(index, &evicted);
-        let size = self.shape.bytes();
-        records.bytes.resize(evicted.len() * size, 0);
-        for (moved, record) in evicted.iter().zip(records.bytes.chunks_exact_mut(size)) {
-            let slot = moved.slot as usize;
-            self.shape.take(table, slot, table.weights.rounding(slot, step), record)?;
-            self.note_stored(moved.row);
-        }
+        records.bytes.resize(evicted.len() * self.shape.bytes(), 0);
+        let Records { slots, rows, bytes, .. } = &mut records;
+        let rounding = |i: usize| table.weights.rounding_of(rows[i] as usize, step);
+        self.shape.take(&self.device, copies, (table, slots), rounding, bytes)?;
+        evicted.iter().for_each(|moved| self.note_stored(moved.row));
         self.directory.evicted = evicted;
         Ok(Some((self.below.clone(), records)))
     }
 
-    /// Puts rows that were fetched into their slots.
-    pub(super) fn place(&mut self, records: &Records, table: &mut Table) -> Result<(), Error> {
-        let size = self.shape.bytes();
-        for (i, record) in records.bytes.chunks_exact(size).take(records.rows.len()).enumerate() {
-            let slot = records.slots[i] as usize;
-            self.shape.put(record, table, slot)?;
-            table.weights.name_row(slot, records.rows[i]);
-        }
-        Ok(())
+    /// Puts rows that were fetched into their slots, by way of `copies`.
+    pub(super) fn place(
+        &self,
+        device: &Device,
+        copies: &mut RowCopies,
+        records: &Records,
+        table: &mut Table,
+    ) -> Result<(), Error> {
+        let Records { slots, rows, bytes, .. } = records;
+        let bytes = &bytes[..rows.len() * self.shape.bytes()];
+        Ok(self.shape.put(device, copies, bytes, table, [slots, rows])?)
     }
 
     /// Takes memory back, to use it again.
@@ -130,18 +134,30 @@ impl CachedTable {
         mut take: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (file, size) = (&self.below.file, self.shape.bytes());
-        let mut records = Vec::new();
+        let (mut records, mut copies) = (Vec::new(), RowCopies::new(&self.device));
+        // Rows that are in memory, and their places among the records.
+        let (mut slots, mut places, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         file.read_rows(rows, |first, bytes| {
             records.clear();
+            slots.clear();
+            places.clear();
             for (record, row) in bytes.chunks_exact(file.stride).zip(first..) {
                 let at = records.len();
                 records.extend_from_slice(&record[..size]);
-                let record = &mut records[at..];
                 match self.directory.slot_of(row as u32) {
-                    Some(slot) => self.shape.take(table, slot, RowRounding::NEAREST, record)?,
-                    None if !self.is_stored(row as u32) => self.below.initial.write(row, record),
+                    Some(slot) => {
+                        slots.push(slot as u32);
+                        places.push(at);
+                    }
+                    None if !self.is_stored(row as u32) => self.below.initial.write(row, &mut records[at..]),
                     None => {}
                 }
+            }
+            taken.resize(slots.len() * size, 0);
+            let nearest = |_| RowRounding::NEAREST;
+            self.shape.take(&self.device, &mut copies, (table, &slots), nearest, &mut taken)?;
+            for (&at, record) in places.iter().zip(taken.chunks_exact(size)) {
+                records[at..at + size].copy_from_slice(record);
             }
             take(&records)
         })

@@ -328,21 +328,21 @@ impl Input {
 }
 
 impl BatchIds for Input {
-    fn read(&self, table: usize, ids: &mut Vec<u32>) -> Result<(), Error> {
-        ArrivedIds { segments: &self.segments, ids: &self.ids.recv }.read(table, ids)
+    fn read(&self, ids: &mut Vec<u32>) -> Result<(), Error> {
+        ids.resize(self.ids.recv.len(), 0);
+        Ok(self.ids.recv.read(0, ids)?)
     }
 
-    fn replace(&mut self, table: usize, others: &[u32]) -> Result<(), Error> {
+    fn ranges(&self, table: usize) -> impl Iterator<Item = Range<usize>> {
         let Self { segments, ids, .. } = self;
-        let mut at = 0;
-        for (i, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.table == table) {
-            // Segments lie one behind another.
-            let end = segments.get(i + 1).map_or(ids.recv.len(), |next| next.first_value);
-            let len = end - segment.first_value;
-            ids.recv.write(segment.first_value, &others[at..at + len])?;
-            at += len;
-        }
-        Ok(())
+        let of_table = segments.iter().enumerate().filter(move |(_, segment)| segment.table == table);
+        // Segments lie one behind another.
+        let end = |i: usize| segments.get(i + 1).map_or(ids.recv.len(), |next| next.first_value);
+        of_table.map(move |(i, segment)| segment.first_value..end(i))
+    }
+
+    fn replace(&mut self, ids: &[u32]) -> Result<(), Error> {
+        Ok(self.ids.recv.write(0, ids)?)
     }
 }
 

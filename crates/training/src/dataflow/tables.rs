@@ -11,6 +11,7 @@ use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
 use spec::random::RandomSequence;
 use spec::table_cache::{self, CachePolicy, CachedShard, TableCache};
+use std::fs::File;
 use std::ops::Range;
 
 /// What the tables of all ranks have in common.
@@ -54,12 +55,22 @@ pub fn allocate(
             && cache.shards.of_rank(rank)[i].is_some()
             && cache.policy == CachePolicy::Mapped
         {
-            mapped = Some(RowCache::mapped_files(cache, (shard, rank))?);
+            mapped = Some(match device {
+                // GPUs reach page-locked memory of the host by themselves.
+                Device::Cuda(_) => Mapped::Host,
+                _ => Mapped::Files(RowCache::mapped_files(cache, (shard, rank))?),
+            });
         } else if let Some((cache, batch)) = cache
             && let Some(CachedShard { slots, .. }) = cache.shards.of_rank(rank)[i]
         {
             let (state, scratch) = (rule.state_per_row(columns), table_cache::scratch(slots));
-            below = Some(RowCache::table(cache, (model, shard), state, [slots, scratch], (seed, rank))?);
+            below = Some(RowCache::table(
+                (device, cache),
+                (model, shard),
+                state,
+                [slots, scratch],
+                (seed, rank),
+            )?);
             // Room for the rows of two batches, should so many need scratch; it is memory only once it is used.
             let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
             let room = ids.saturating_mul(2).clamp(scratch, rows.max(scratch));
@@ -67,7 +78,10 @@ pub fn allocate(
         }
         let table = match &mapped {
             None => Table::in_format(device, format, [rows, columns], pooling, rule),
-            Some([weights, state]) => Table::mapped([weights, state], format, [rows, columns], pooling, rule),
+            Some(Mapped::Host) => Table::in_format(device.pinned(), format, [rows, columns], pooling, rule),
+            Some(Mapped::Files([weights, state])) => {
+                Table::mapped([weights, state], format, [rows, columns], pooling, rule)
+            }
         };
         let mut table = table.map_err(|error| match error {
             KernelError::OutOfMemory { .. } => {
@@ -88,13 +102,24 @@ pub fn allocate(
                 first_row: shard.rows.start,
                 first_column: shard.columns.start,
             });
+            if is_cached {
+                table.weights.hold_some_rows()?;
+            }
         }
         tables.push(table);
         cached.push(below);
     }
     let any = cached.iter().any(Option::is_some);
-    let cache = any.then(|| RowCache::new(cached)).transpose()?;
+    let cache = any.then(|| RowCache::new(device, cached)).transpose()?;
     Ok((tables, cache))
+}
+
+/// Where a table is that is mapped into memory.
+enum Mapped {
+    /// In files: of weights, and of optimizer state.
+    Files([File; 2]),
+    /// In memory of the host.
+    Host,
 }
 
 /// Some of a rank's tables, whose vectors stand side by side.

@@ -237,7 +237,7 @@ impl RankState {
 
     /// Waits for rows on their way between files and memory, so that both hold all rows.
     pub fn settle_rows(&mut self) -> Result<(), Error> {
-        self.cache.as_mut().map_or(Ok(()), |cache| cache.settle(&mut self.tables))
+        self.cache.as_mut().map_or(Ok(()), |cache| cache.settle(&self.device, &mut self.tables))
     }
 
     /// The device as an operation computes on it: products of a block of the network are in the precision of that part.
@@ -280,11 +280,11 @@ impl RankState {
                 Ok(())
             }
             Operation::FindCachedRows(task) => match &mut self.cache {
-                Some(cache) => cache.find(input, tables, *task == Task::Train, self.steps),
+                Some(cache) => cache.find(device, input, tables, (*task == Task::Train, self.steps)),
                 None => Ok(()),
             },
             Operation::PlaceRows => match &mut self.cache {
-                Some(cache) => cache.place(tables),
+                Some(cache) => cache.place(device, tables),
                 None => Ok(()),
             },
             Operation::FetchRows => self.cache.as_mut().map_or(Ok(()), RowCache::start_fetch),

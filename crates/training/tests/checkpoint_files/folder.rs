@@ -23,7 +23,10 @@ fn pieces_that_do_not_make_a_tensor_are_not_committed() {
     says(&[vec![of(0..4, 0..2), of(0..4, 0..2)]], "the same piece twice");
     says(&[vec![of(0..5, 0..2)]], "outside of the tensor's shape [4, 2]");
     says(&[vec![of(2..2, 0..2)]], "empty, or outside");
-    says(&[vec![Piece { data: Values::F32(vec![0.0; 7]), ..of(0..4, 0..2) }]], "28 bytes of f32, expected 32");
+    says(
+        &[vec![Piece { data: Values::F32(vec![0.0; 7]), ..of(0..4, 0..2) }]],
+        "28 bytes of f32, expected 32",
+    );
     says(&[vec![of(0..2, 0..2)], vec![piece("t", &[4, 3], 2..4, 0..2)]], "its shape is [4, 3] here");
     says(&[vec![Piece::whole("__metadata__", vec![1], vec![0.0])]], "name __metadata__");
     says(&[vec![Piece::whole("t", vec![usize::MAX, 2], vec![])]], "empty, or outside");

@@ -22,7 +22,9 @@ struct Rounding {
 
     __device__ __forceinline__ Rounding(const TableCall &table, u64 row, u64 step)
         : random(table.random), column(table.first_column), bits(0) {
-        if (random) bits = mix(table.key + ((step << 32) + table.first_row + row) * 0x9e3779b97f4a7c15ull);
+        if (!random) return;
+        if (table.names) row = table.names[row];
+        bits = mix(table.key + ((step << 32) + table.first_row + row) * 0x9e3779b97f4a7c15ull);
     }
 
     __device__ __forceinline__ u32 word(u32 e) const { return random_word(bits, column + e); }
@@ -222,9 +224,10 @@ struct RowInt8 {
     }
 
     __device__ __forceinline__ u32 encode(float x, u32 e) const {
-        // Of [0, 1), with 24 bits.
-        float chance = rounding.random ? __fmul_rn((float)(rounding.word(e) >> 8), 1.0f / 16777216.0f) : 0.5f;
-        float at = __fadd_rn(__fmul_rn(__fsub_rn(x, minimum), steps), chance);
+        float at = __fmul_rn(__fsub_rn(x, minimum), steps);
+        // Of [0, 1), with 24 bits; otherwise the nearest whole number, ties to even.
+        if (rounding.random) at = __fadd_rn(at, __fmul_rn((float)(rounding.word(e) >> 8), 1.0f / 16777216.0f));
+        else at = rintf(at);
         // In this order NaN becomes 0.
         at = at > 0.0f ? at : 0.0f;
         return (u32)(at < 255.0f ? at : 255.0f);

@@ -25,6 +25,7 @@ struct TableCall {
     float *weights; // in the number format of the table, whatever it is: formats.cuh
     float *state;
     u64 rows;
+    const u32 *names; // numbers of the rows in the whole table, where slots hold some of them; null elsewhere
     u64 key;       // of the random numbers by which rows are rounded
     u64 first_row; // number of row 0 in the whole table, which random numbers go by
     u32 dim;    // floats of a row
