@@ -2,10 +2,13 @@
 
 use crate::support::*;
 use kernels::{
-    BagIndex, Buffer, Device, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, Update, UpdateTables,
+    BagIndex, Buffer, Device, IndexBags, KernelError, Lookup, RandomRounding, Segment, SortedIds, Table,
+    Update, UpdateTables,
 };
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
+use spec::random::RandomSequence;
+use spec::table_format::TableFormat;
 
 /// On a GPU what is bad is found after the operation returned: such an id reads and updates nothing, all others do.
 #[test]
@@ -106,6 +109,30 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
         } else {
             assert!(matches!(updated, Err(KernelError::TooShort { .. })));
         }
+    }
+}
+
+/// Slots with names of rows round by these names, which are on the host.
+#[test]
+fn named_rows_that_are_rounded_at_random_are_refused_on_a_gpu() {
+    for device in devices() {
+        let (format, rule) = (TableFormat::Int8, UpdateRule::Sgd);
+        let mut table = Table::in_format(&device, format, [2, 4], Pooling::Sum, &rule).unwrap();
+        let sequence = RandomSequence::new(1, "rounding");
+        table.weights.round_at_random(RandomRounding { sequence, first_row: 0, first_column: 0 });
+        table.weights.name_row(1, 700);
+        let looked = device.lookup(Lookup {
+            tables: &[table],
+            which: 0..1,
+            columns: &[0],
+            width: 4,
+            index: &BagIndex::from_bags(&device, 1, &[0], &[1]).unwrap(),
+            samples: 0..1,
+            values: &on(&device, &buffer(&[1])),
+            weights: None,
+            out: &mut on(&device, &zeros(4)),
+        });
+        assert_eq!(looked.is_ok(), !matches!(device, Device::Cuda(_)), "{looked:?}");
     }
 }
 
