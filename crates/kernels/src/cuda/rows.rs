@@ -302,7 +302,7 @@ pub(super) fn update_rows(cuda: &Cuda, args: UpdateRows) -> Result {
     sort.passes(&shifts, sorted, spare)?;
     let format_of = |call: &TableCall| tables[call.number()].weights.format();
     for format in TableFormat::ALL {
-        // All tables of the call are there already; some of them are not.
+        // The list of all tables is on the card already, which is the list of a format where there is but one.
         let of: Vec<_> = calls.iter().zip(&spans).filter(|(call, _)| format_of(call) == format).collect();
         let (some, parts): (Vec<_>, Vec<_>) = of.into_iter().map(|(&call, &part)| (call, part)).unzip();
         let on_card = match some.len() {

@@ -210,7 +210,8 @@ impl OnCard<'_> {
             .launch()
     }
 
-    /// Updates rows of f32 that have several values. `calls` are all tables, of one dim, in an order of their own; `parts` are in that order.
+    /// Updates rows of f32 that have several values. `calls` are all tables, of one dim, in an order of their own; `parts` are in that
+    /// order.
     pub(super) fn update_repeats(
         &self,
         cuda: &Cuda,

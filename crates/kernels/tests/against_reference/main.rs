@@ -18,5 +18,6 @@ mod pairs;
 mod precisions;
 mod refusals;
 mod rows;
+mod slots;
 mod support;
 mod tables;

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::precision::Precision;
+use spec::table_format::TableFormat;
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -22,6 +23,8 @@ struct Case {
     weighted: bool,
     update: Update,
     seed: u64,
+    /// Number format of the tables: a device that fuses does so where they are f32.
+    format: TableFormat,
 }
 
 /// Ids of a case on a device.
@@ -44,8 +47,8 @@ impl Case {
         let pooling = if self.mean { Pooling::Mean } else { Pooling::Sum };
         let tables: Vec<Table> = (1..count)
             .map(|_| {
-                let mut table =
-                    Table::zeroed(device, self.table_rows, dim, pooling, &self.update.rule).unwrap();
+                let (shape, rule) = ([self.table_rows, dim], &self.update.rule);
+                let mut table = Table::in_format(device, self.format, shape, pooling, rule).unwrap();
                 let weights = numbers.floats(self.table_rows * dim).to_vec().unwrap();
                 table.weights.write(0, &weights).unwrap();
                 table
@@ -173,8 +176,10 @@ fn case() -> impl Strategy<Value = Case> {
     let count = prop_oneof![2..=32usize, Just(27), Just(17), Just(16)];
     let table_rows = prop_oneof![1..4usize, 5..200usize, Just(1000)];
     let sizes = (0..70usize, count, dim, table_rows, 0..4u32);
-    (sizes, any::<(bool, bool, u64)>(), (0..7usize, 0..4usize)).prop_map(
-        |((rows, count, dim, table_rows, longest), (mean, weighted, seed), (rule, how))| Case {
+    let format =
+        prop_oneof![3 => Just(TableFormat::F32), 1 => proptest::sample::select(&TableFormat::ALL[1..])];
+    (sizes, any::<(bool, bool, u64)>(), (0..7usize, 0..4usize), format).prop_map(
+        |((rows, count, dim, table_rows, longest), (mean, weighted, seed), (rule, how), format)| Case {
             shape: DotShape { rows, count, dim },
             table_rows,
             longest,
@@ -182,6 +187,7 @@ fn case() -> impl Strategy<Value = Case> {
             weighted,
             update: regularised(Update::new(rules()[rule], 0.125, 3), how),
             seed,
+            format,
         },
     )
 }
@@ -216,7 +222,8 @@ fn near_the_reference_on_a_gpu() {
         [(100_000, UpdateRule::Sgd), (40, UpdateRule::Sgd), (1, UpdateRule::Sgd), (300, rules()[2])]
     {
         let update = Update::new(rule, 0.01, 1);
-        let case = Case { shape, table_rows, longest: 0, mean: false, weighted: false, update, seed: 5 };
+        let (longest, format) = (0, TableFormat::F32);
+        let case = Case { shape, table_rows, longest, mean: false, weighted: false, update, seed: 5, format };
         if !crate::gpu::is_there() {
             continue;
         }

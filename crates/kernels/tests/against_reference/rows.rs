@@ -2,12 +2,14 @@
 
 use crate::support::*;
 use kernels::{
-    BagIndex, Buffer, CollectRows, Device, IndexBags, KernelError, RowPart, RowRuns, Segment, SortedIds,
-    SpreadRows, SumRows, Table, Update, UpdateRows, UpdateTables,
+    BagIndex, Buffer, CollectRows, Device, IndexBags, KernelError, RandomRounding, RowPart, RowRuns, Segment,
+    SortedIds, SpreadRows, SumRows, Table, Update, UpdateRows, UpdateTables,
 };
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::placement::share;
+use spec::random::RandomSequence;
+use spec::table_format::TableFormat;
 
 const DIMS: [usize; 4] = [16, 5, 1, 40];
 const ROWS: [usize; 4] = [300, 7, 2000, 1];
@@ -24,6 +26,8 @@ struct Case {
     weighted: bool,
     rule: UpdateRule,
     how: usize,
+    /// Number format of the tables, and whether weights are rounded at random.
+    format: (TableFormat, bool),
 }
 
 /// What one copy has of a step: a share of the samples, numbered from 0.
@@ -38,8 +42,13 @@ impl Case {
     fn tables(&self, device: &Device) -> Vec<Table> {
         let mut numbers = Numbers(17);
         let make = |(&rows, &dim): (&usize, &usize)| {
-            let mut table = Table::zeroed(device, rows, dim, self.pooling, &self.rule).unwrap();
+            let (format, random) = self.format;
+            let mut table = Table::in_format(device, format, [rows, dim], self.pooling, &self.rule).unwrap();
             table.weights.write(0, &numbers.floats(rows * dim).to_vec().unwrap()).unwrap();
+            if random {
+                let sequence = RandomSequence::new(5, "rounding");
+                table.weights.round_at_random(RandomRounding { sequence, first_row: 9, first_column: 2 });
+            }
             table
         };
         ROWS.iter().zip(&DIMS).map(make).collect()
@@ -64,8 +73,12 @@ impl Case {
             }
         }
         let weights: Vec<f32> = values.iter().map(|&id| 0.5 + id as f32 / 64.0).collect();
-        let gradients: Vec<f32> =
+        let mut gradients: Vec<f32> =
             own.clone().flat_map(|sample| Numbers(sample as u64).floats(WIDTH).to_vec().unwrap()).collect();
+        if self.format.0.rounds() {
+            // Sums of such numbers are exact, in whatever order they are added: one bit of a sum decides how a weight is rounded.
+            gradients.iter_mut().for_each(|x| *x = (*x * 256.0).round() / 256.0);
+        }
         let (mut index, mut sorted) = (BagIndex::new(device), SortedIds::new(device));
         let (values, tables) = (on(device, &buffer(&values)), self.tables(device));
         device
@@ -213,7 +226,8 @@ fn copies_update_as_one_table_does() {
     for (samples, longest, copies) in [(0, 2, 2), (700, 3, 1), (700, 3, 4), (90, 1, 7), (2, 4, 3)] {
         for (pooling, weighted) in [(Pooling::Sum, false), (Pooling::Mean, false), (Pooling::Mean, true)] {
             let rule = rules()[how % 7];
-            let case = Case { samples, longest, copies, pooling, weighted, rule, how: how % 4 };
+            let format = (TableFormat::F32, false);
+            let case = Case { samples, longest, copies, pooling, weighted, rule, how: how % 4, format };
             compare(256, |device| {
                 let (rows, dense) = (case.by_rows(device), case.dense(device));
                 let bits =
@@ -227,6 +241,27 @@ fn copies_update_as_one_table_does() {
                 }
             }
             how += 1;
+        }
+    }
+}
+
+/// Tables of other formats are rounded as the reference does it, and as an update by the gradients of all samples at once.
+#[test]
+fn copies_of_other_formats_update_as_one_table_does() {
+    for (format, random) in TableFormat::ALL.into_iter().flat_map(|format| [(format, false), (format, true)])
+    {
+        for (rule, how) in [(UpdateRule::Sgd, 1), (UpdateRule::Adagrad { eps: 1e-8 }, 2)] {
+            let (pooling, weighted, format) = (Pooling::Sum, false, (format, random));
+            let case = Case { samples: 700, longest: 3, copies: 4, pooling, weighted, rule, how, format };
+            let expected = case.at_once();
+            compare(0, |device| {
+                let rows = case.by_rows(device);
+                assert_eq!(rows, case.dense(device), "{format:?}");
+                if format.0.rounds() {
+                    assert_eq!(rows, expected, "{format:?}");
+                }
+                rows
+            });
         }
     }
 }
@@ -263,6 +298,7 @@ fn rows_that_do_not_fit_are_refused() {
             weighted: false,
             rule: UpdateRule::Sgd,
             how: 0,
+            format: (TableFormat::F32, false),
         };
         let copy = case.copy(&device, 0..50);
         let (mut runs, mut rows) = (RowRuns::new(&device), on(&device, &none()));

@@ -2,9 +2,9 @@
 // kernels.rs, behind tables.cuh.
 //
 // A format is a type. `of` finds a row, and `load` reads up to four of its weights as floats, zeros behind `n`; `whole` where there are
-// four and rows have a multiple of four weights. A value of the type is one row that is being rewritten, by a group of threads that all do the same: they
-// `cover` all new weights, `agree`, `store` all of them, and `finish`. Where a format is not RANGED, a weight is stored by itself, and
-// all but `store` does nothing.
+// four and rows have a multiple of four weights. A value of the type is one row that is being rewritten, by a group of threads that all
+// do the same: they `cover` all new weights, `agree`, `store` all of them, and `finish`. Where a format is not RANGED, a weight is stored
+// by itself, and all but `store` does nothing.
 
 // Random word of a column: spec::random::word.
 __device__ __forceinline__ u32 random_word(u64 row, u32 column) {

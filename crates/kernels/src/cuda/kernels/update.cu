@@ -1,5 +1,5 @@
-// Gradients of rows: for each row of sorted ids `Σ scale·dout[sample]` in the order of its keys, then an update or a stored sum. Tables are
-// of f32; update_formats.cu has the updates of all others.
+// Gradients of rows: for each row of sorted ids `Σ scale·dout[sample]` in the order of its keys, then an update or a stored sum. Tables
+// that are updated are of f32; update_formats.cu has the updates of all others.
 
 // Gradients of a tile that are on their way together.
 #define AHEAD_TILES 8

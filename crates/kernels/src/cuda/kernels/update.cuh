@@ -147,9 +147,9 @@ template <u32 KIND, class F, u32 AHEAD, u32 CHUNKS, bool WHOLE> __device__ __for
             }
             if (row_wise && own) state = *own;
             auto update = [&](u32 k) {
-                F to(table, row[k], rule.step);
                 float *states = table.state + (u64)row[k] * table.each;
                 float of_row = row_wise ? __shfl_sync(mask, rate, k, lanes) : 0.0f;
+                F to(table, row[k], rule.step);
 #pragma unroll
                 for (u32 c = 0; c < CHUNKS; c++) {
                     u32 e = from + c * step, n = WHOLE ? 4 : min(4u, dim - e);
