@@ -158,9 +158,10 @@ fn what_does_not_fit_is_refused_with_remedies() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         (told["remedies"].as_array().unwrap().len(), message.matches("\n- ").count()),
-        (3, 3),
+        (4, 4),
         "{message}"
     );
+    assert!(message.contains("--table-memory"), "{message}");
     assert!(
         told["need_bytes"].as_u64() > told["room_bytes"].as_u64() && message.contains("too much"),
         "{message}"

@@ -412,7 +412,7 @@ fn what_does_not_fit_is_explained_with_remedies_that_work() {
     let request = Request { memory, tables, ..base };
     let unfit = plan(&request).unwrap_err();
     println!("{unfit}");
-    assert_eq!((unfit.what.clone(), unfit.ranks, unfit.remedies.len()), (TooLarge::Total, 8, 3));
+    assert_eq!((unfit.what.clone(), unfit.ranks, unfit.remedies.len()), (TooLarge::Total, 8, 4));
     assert!(unfit.need_bytes > unfit.room_bytes && unfit.room_bytes < 12 * GIB);
     let text = unfit.to_string();
     let number = |before: &str| -> f64 {

@@ -12,7 +12,7 @@ use spec::table_format::TableFormat;
 use spec::topology::{Groups, MAX_RANKS, Topology};
 use std::fmt;
 
-/// No placement fits the memory of the ranks: what is too big, by how much, and three things that would make it fit.
+/// No placement fits the memory of the ranks: what is too big, by how much, and what would make it fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unfit {
     /// What is too big.
@@ -25,7 +25,7 @@ pub struct Unfit {
     pub bytes_per_rank: u64,
     /// Number of ranks.
     pub ranks: usize,
-    /// Things that would make it fit, each checked.
+    /// Things that would make it fit; `enough` says which of them are enough alone, by this plan's own measure.
     pub remedies: Vec<Remedy>,
 }
 
@@ -117,7 +117,7 @@ fn fits(request: &Request, format: Option<TableFormat>) -> bool {
     search::fits(&prices, &units::tables(&prices))
 }
 
-/// Three things that would help, those that are enough first.
+/// Three things that would help, those that are enough first, and a level that holds tables of any size.
 fn remedies(prices: &Prices, tables: &Tables) -> Vec<Remedy> {
     let request = prices.request;
     let found = [
@@ -130,6 +130,8 @@ fn remedies(prices: &Prices, tables: &Tables) -> Vec<Remedy> {
     let mut remedies: Vec<Remedy> = found.into_iter().flatten().collect();
     remedies.sort_by_key(|remedy| !remedy.enough);
     remedies.truncate(3);
+    // What is no matter of the plan comes last.
+    remedies.push(on_disks(prices));
     remedies
 }
 
@@ -190,26 +192,38 @@ fn more_memory(request: &Request) -> Option<Remedy> {
     Some(Remedy { what: format!("more memory: it fits with {bytes} per rank"), enough: true })
 }
 
-/// Tables whose weights have two bytes.
+/// Tables whose weights have fewer bits: the widest format that is enough, or the narrowest.
 fn narrower(prices: &Prices) -> Option<Remedy> {
     let model = prices.request.model;
-    let saved = |feature: usize| {
-        let (rows, width) = (model.features()[feature].rows as u64, model.row_width(feature));
-        let [now, narrow] =
-            [model.table_format(feature), TableFormat::F16].map(|format| format.row_bytes(width));
-        rows.saturating_mul(now.saturating_sub(narrow) as u64)
+    let saved = |narrow: TableFormat| -> u64 {
+        let of = |feature: usize| {
+            let (rows, width) = (model.features()[feature].rows as u64, model.row_width(feature));
+            let [now, then] = [model.table_format(feature), narrow].map(|format| format.row_bytes(width));
+            rows.saturating_mul(now.saturating_sub(then) as u64)
+        };
+        (0..model.features().len()).map(of).fold(0, u64::saturating_add) / prices.ranks() as u64
     };
-    let saved = (0..model.features().len()).map(saved).fold(0, u64::saturating_add) / prices.ranks() as u64;
-    if saved == 0 {
-        return None;
-    }
-    let enough = fits(prices.request, Some(TableFormat::F16));
-    let verdict = if enough { "then it fits" } else { "not enough alone" };
+    let narrow: Vec<_> =
+        [TableFormat::F16, TableFormat::Int8].into_iter().filter(|&format| saved(format) > 0).collect();
+    let enough = narrow.iter().copied().find(|&format| fits(prices.request, Some(format)));
+    let format = enough.or(narrow.last().copied())?;
+    let verdict = if enough.is_some() { "then it fits" } else { "not enough alone" };
     let what = format!(
-        "a narrower type, on CPUs: weights of tables in f16 (--tables f16) save {} per rank on average; {verdict}",
-        words::bytes(saved)
+        "a narrower type: weights of tables in {format} (--tables {format}) save {} per rank on average; {verdict}",
+        words::bytes(saved(format))
     );
-    Some(Remedy { what, enough })
+    Some(Remedy { what, enough: enough.is_some() })
+}
+
+/// Rows outside of memory: tables may be of any size.
+fn on_disks(prices: &Prices) -> Remedy {
+    let per_host = prices.request.topology.ranks_per_host() as u64;
+    let size = words::bytes(prices.room().saturating_mul(per_host));
+    let what = format!(
+        "another level: `campanile train --table-memory SIZE --table-store DIR` keeps all rows on disks, and those that batches need within \
+         SIZE on each host, of which there are {size}"
+    );
+    Remedy { what, enough: false }
 }
 
 /// An update rule that keeps one number per row.
