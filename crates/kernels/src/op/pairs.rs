@@ -58,7 +58,8 @@ pub struct DotUpdate<'a> {
 }
 
 impl Device {
-    /// Whether the device computes products of vectors, and updates by their gradients, without writing vectors out.
+    /// Whether the device computes products of vectors, and updates by their gradients, without writing vectors out, where all tables
+    /// are of f32. It writes out those of tables in other formats.
     ///
     /// ```
     /// use kernels::{Device, DotShape};
