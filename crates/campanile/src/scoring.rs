@@ -269,11 +269,6 @@ impl Samples {
         config.placement = Default::default();
         config.train.threads = None;
         (config.train.device, config.train.precision) = (self.device, self.precision.clone());
-        if self.device.unwrap_or_default() != DeviceChoice::Cpu {
-            // GPUs have tables of f32 in their memory, which hold weights of fewer bits as they are.
-            config.model.features.iter_mut().flatten().for_each(|feature| feature.format = None);
-            config.tables = Default::default();
-        }
         // Nothing is trained, so nothing is kept or stopped.
         (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
         config.train.warm_start = None;

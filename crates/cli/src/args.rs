@@ -120,7 +120,7 @@ pub struct RunArgs {
     pub rounding: Option<Rounding>,
     /// Memory for tables on each host, such as 2GiB, shared out to its ranks. Tables that do not fit keep all rows in files, and in memory
     /// those that batches need: rows of the next batch are read while this one computes. The result is the same to the last bit,
-    /// unless --cache-format is given (CPU only) [default: all tables are in memory]
+    /// unless --cache-format is given. On GPUs it is their memory [default: all tables are in memory]
     #[arg(long, value_name = "SIZE", help_heading = "Model")]
     pub table_memory: Option<ByteSize>,
     /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory. Its files are scratch: they are gone when
@@ -128,7 +128,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub table_store: Option<PathBuf>,
     /// Which row leaves memory for another: lru (the one that was used longest ago) or lfu (the one that the fewest batches used); or
-    /// mapped, to map files and leave all to the operating system, which keeps to --table-memory only inside a cgroup [default: lru]
+    /// mapped: files that the operating system maps into memory, which keeps to --table-memory only inside a cgroup; on GPUs, memory of the
+    /// host that kernels reach by themselves [default: lru]
     #[arg(long, value_name = "lru|lfu|mapped", help_heading = "Model")]
     pub cache_policy: Option<CachePolicy>,
     /// Number format of rows in memory, where --tables has fewer bits: f32 keeps rows that are used often in full precision, and rounds

@@ -40,9 +40,9 @@ pub struct Args {
     /// Number of tables
     #[arg(long, default_value_t = 8)]
     tables: usize,
-    /// Number format of the tables: f32, f16 or bf16; with a format other than f32, tables of f32 with as many rows are looked up and
+    /// Number format of the tables: f32, f16, bf16 or int8; with a format other than f32, tables of f32 with as many rows are looked up and
     /// updated in turns with them (CPU only)
-    #[arg(long, value_name = "f32|f16|bf16", default_value_t)]
+    #[arg(long, value_name = "f32|f16|bf16|int8", default_value_t)]
     format: TableFormat,
     /// Size of all tables in gigabytes; far beyond the last-level cache
     #[arg(long, default_value_t = 4.0)]

@@ -50,7 +50,7 @@ fn rounding_at_random_has_the_right_mean() {
     let mut sums = [0.0f64; 5];
     for draw in 0..draws {
         // Bits of any quality: they are mixed with the column.
-        let row = stored(&weights, at_random(draw * 0x9e37_79b9_7f4a_7c15));
+        let row = stored(&weights, at_random(u64::wrapping_mul(draw, 0x9e37_79b9_7f4a_7c15)));
         sums.iter_mut().zip(read(&row)).for_each(|(sum, x)| *sum += f64::from(x));
     }
     for (sum, x) in sums.iter().zip(weights) {

@@ -76,7 +76,8 @@ pub struct TablesConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<PathBuf>,
     /// Which row leaves memory for another: `lru`, the one that was used longest ago, or `lfu`, the one that the fewest batches used; or
-    /// `mapped`, to map files and leave all to the operating system. Default: `lru`.
+    /// `mapped`: files that the operating system maps into memory, or, on GPUs, memory of the host that kernels reach by themselves.
+    /// Default: `lru`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_policy: Option<CachePolicy>,
     /// Number format of rows in memory, where tables have fewer bits: `f32` keeps the rows that are used often in full precision, and
