@@ -177,8 +177,9 @@ fn rows_in_use_may_be_more_precise() {
         config.tables.format = Some(format);
         let narrow = train(&planning::check(&config).unwrap());
         let store = tempfile::tempdir().unwrap();
-        let mut precise = within(&config, 300_000, store.path());
+        let mut precise = config.clone();
         precise.tables.cache_format = Some(TableFormat::F32);
+        let mut precise = within(&precise, least(&precise) + 50_000, store.path());
         let nearest = train(&planning::check(&precise).unwrap());
         let off = |outcome: &Outcome| {
             wide.losses.iter().zip(&outcome.losses).map(|(a, b)| (a - b).abs()).sum::<f64>()

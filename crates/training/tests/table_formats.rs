@@ -31,6 +31,7 @@ fn placements_round_alike() {
         (TableFormat::Int8, Rounding::Nearest),
     ] {
         let mut config = narrow(format, rounding);
+        config.placement.cut = Some(Cut::Whole);
         let spread = train(&planning::check(&config).unwrap());
         config.placement.replicate_rows = Some(40);
         let replicated = train(&planning::check(&config).unwrap());

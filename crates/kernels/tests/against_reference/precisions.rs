@@ -165,6 +165,9 @@ fn f32x3(sizes: [usize; 3], flags: [bool; 3], seed: u64) {
             let pairs = || got.iter().zip(expected);
             let error = squares(&mut pairs().map(|(g, e)| *g as f64 - *e as f64)).sqrt();
             let size = squares(&mut expected.iter().map(|e| *e as f64)).sqrt();
+            // Few sums may cancel: then they are held to the size that sums of so many products of numbers in ±1 have.
+            let terms = sizes.into_iter().max().unwrap_or(0);
+            let size = size.max((expected.len() as f64 * terms as f64).sqrt() / 3.0);
             assert!(error <= 1e-5 * size, "{name}, {sizes:?}, output {output}: {error} of {size}");
         }
     }
