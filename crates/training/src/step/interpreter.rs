@@ -191,9 +191,12 @@ impl Execution {
             let batch = if ahead { step + 1 } else { step };
             // The prologue belongs to the first step, whose batch it reads.
             let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
-            self.queues.begin(phase, step, issue)?;
-            let device = self.queues.device(phase);
             let lane = self.schedule.phases()[phase].lane;
+            // Rows between files and memory go by the clock of the host, whatever the device.
+            if lane != Lane::Storage {
+                self.queues.begin(phase, step, issue)?;
+            }
+            let device = self.queues.device(phase);
             match &self.schedule.phases()[phase].work {
                 Work::Compute(operation) if lane == Lane::Storage && !self.pacing.waits_only() => {
                     rank.compute(device, operation, batch, None)?;
@@ -204,7 +207,9 @@ impl Execution {
                     self.pacing.carry_out(communicators.world(), device, phase, began, || {
                         rank.compute(device, operation, batch, next.clone())
                     })?;
-                    self.queues.end(phase, step, 0)?;
+                    if lane != Lane::Storage {
+                        self.queues.end(phase, step, 0)?;
+                    }
                 }
                 Work::Collective(collective) => {
                     let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
@@ -275,9 +280,11 @@ impl Execution {
                 }
             }
         };
-        self.queues.end(phase, step, moved)?;
-        if self.queues.are_timed() {
-            return Ok(());
+        if lane != Lane::Storage {
+            self.queues.end(phase, step, moved)?;
+            if self.queues.are_timed() {
+                return Ok(());
+            }
         }
         let ended = Instant::now();
         // What was issued while its lane was busy had to queue there.
