@@ -269,6 +269,11 @@ impl Samples {
         config.placement = Default::default();
         config.train.threads = None;
         (config.train.device, config.train.precision) = (self.device, self.precision.clone());
+        if config.tables.store.is_none() {
+            // Tables that a GPU reached in memory of the host: another device has no such memory.
+            (config.tables.memory, config.tables.cache_policy) = (None, None);
+            config.tables.cache_format = None;
+        }
         // Nothing is trained, so nothing is kept or stopped.
         (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
         config.train.warm_start = None;

@@ -1,13 +1,14 @@
 //! Tables larger than memory: how many rows of each table a rank keeps in memory, and which ones.
 //!
-//! Tables have levels. The lowest holds all rows, in files; a rank keeps the rows that it needs, and those that it is likely to need
+//! Tables have levels. The lowest holds all rows, in files or in memory of the host; a rank keeps the rows that it needs, and those that it is likely to need
 //! again, in *slots* of its memory. Slots are grouped in sets of [`WAYS`]; a row may lie in any slot of its set. Lookups and updates
 //! see slots only, so that they are the same as for tables in memory.
 //!
 //! ```
 //! use spec::table_cache::{CacheShare, slots};
 //! // A small table is held whole; the others share what is left.
-//! let tables = [CacheShare { rows: 100, row_bytes: 64, weight: 1 }, CacheShare { rows: 1 << 20, row_bytes: 64, weight: 1 }];
+//! let share = |rows| CacheShare { rows, row_bytes: 64, weight: 1, stays: false };
+//! let tables = [share(100), share(1 << 20)];
 //! let slots = slots(&tables, 1 << 20).unwrap();
 //! assert!(slots[0].is_none() && slots[1].is_some_and(|slots| slots > 10_000));
 //! assert!(spec::table_cache::slots(&tables, 1000).is_err());
@@ -57,7 +58,8 @@ pub enum CachePolicy {
     /// The row of the set that was used in the fewest batches; of several, the one used longest ago.
     Lfu,
     /// The operating system decides, page by page: files are mapped, nothing is fetched ahead, and memory is limited only where a
-    /// cgroup limits the process. This is what the other two are compared with.
+    /// cgroup limits the process. On GPUs tables lie in memory of the host, which kernels reach by themselves. This is what the other
+    /// two are compared with.
     Mapped,
 }
 

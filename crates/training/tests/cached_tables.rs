@@ -229,6 +229,25 @@ fn refusals_say_what_to_do() {
     assert!(problem(&config).contains("of use with tables.memory"), "{}", problem(&config));
 }
 
+/// A table with `cache = false` is in memory whole, and changes no bit; where it does not fit there, the run is refused.
+#[test]
+fn a_table_may_stay_in_memory() {
+    let config = large(false, 1, 2);
+    let store = tempfile::tempdir().unwrap();
+    let mut stays = config.clone();
+    stays.model.features.as_mut().unwrap()[2].cache = Some(false);
+    assert!(least(&stays) > least(&config));
+    let run = planning::check(&within(&stays, least(&stays), store.path())).unwrap();
+    for rank in 0..2 {
+        let shards = run.placement.held_by(rank).iter();
+        let cached = shards.zip(run.table_cache.as_ref().unwrap().shards.of_rank(rank));
+        assert!(cached.clone().all(|(shard, cached)| shard.feature != 2 || cached.is_none()));
+    }
+    same(&train(&planning::check(&config).unwrap()), &train(&run), "one table in memory");
+    let refused = planning::check(&within(&stays, least(&config), store.path())).unwrap_err();
+    assert!(refused.problem.contains("cache = false"), "{}", refused.problem);
+}
+
 /// Bags of no ids, and batches smaller than the ranks, find nothing and fetch nothing.
 #[test]
 fn empty_bags() {

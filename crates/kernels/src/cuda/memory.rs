@@ -216,7 +216,10 @@ impl PinnedMemory {
         // SAFETY: the memory is freed once, when this value is dropped; all of it is written before it is read.
         let start = unsafe {
             let start = result::malloc_host(len, sys::CU_MEMHOSTALLOC_PORTABLE)
-                .map_err(|error| failed("cuMemHostAlloc", error))?
+                .map_err(|error| match error.0 {
+                    sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => KernelError::OutOfMemory { bytes: len },
+                    _ => failed("cuMemHostAlloc", error),
+                })?
                 .cast::<u8>();
             start.write_bytes(0, len);
             start

@@ -118,6 +118,16 @@ impl Checkpoint {
     ) -> Result<(), CheckpointError> {
         let unknown = || CheckpointError::Unknown { path: self.path.clone(), tensor: name.into() };
         let tensor = self.tensors.get(name).ok_or_else(unknown)?;
+        if !tensor.extent.contains(&rows, columns) {
+            return Err(CheckpointError::Request {
+                path: self.path.clone(),
+                tensor: name.into(),
+                shape: tensor.shape.clone(),
+                rows,
+                columns: columns.clone(),
+                room: bytes.len(),
+            });
+        }
         for piece in tensor.pieces.iter().filter(|piece| piece.columns == *columns) {
             let (here, width) = (intersect(&piece.rows, &rows), piece.format.row_bytes(columns.len()));
             if here.is_empty() {
@@ -280,8 +290,8 @@ fn find(
     let info =
         header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
     let (expected, (from, to)) = (rows.len() * columns.len(), info.data_offsets);
-    let bytes = |format: &TableFormat| rows.len() * format.row_bytes(columns.len());
-    let format = values::format(info.dtype).filter(|format| to - from == bytes(format));
+    let bytes = |format: &TableFormat| rows.len().checked_mul(format.row_bytes(columns.len()));
+    let format = values::format(info.dtype).filter(|format| Some(to - from) == bytes(format));
     let Some(format) = format else {
         let (dtype, shape) = (info.dtype, &info.shape);
         let problem = format!(

@@ -71,9 +71,10 @@ pub fn allocate(
                 [slots, scratch],
                 (seed, rank),
             )?);
-            // Room for the rows of two batches, should so many need scratch; it is memory only once it is used.
+            // Room for the rows of two batches, should so many need scratch; on the host it is memory only once it is used.
             let ids = batch.saturating_mul(model.features()[shard.feature].hotness.mean() as usize);
-            let room = ids.saturating_mul(2).clamp(scratch, rows.max(scratch));
+            let most = if device.is_queued() { 0 } else { ids.saturating_mul(2) };
+            let room = most.clamp(scratch, rows.max(scratch));
             rows = slots + room;
         }
         let table = match &mapped {

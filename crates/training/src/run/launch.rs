@@ -36,7 +36,15 @@ pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<Me
         return Err(Error::GpuMemory(Box::new(need)));
     }
     // A dry run may be made on a machine without the GPUs that it is for.
-    let on_host = if gpus.is_empty() && !run.device.is_cuda() { need } else { gpu::of_host(&need) };
+    let on_gpus = !gpus.is_empty() || run.device.is_cuda();
+    let on_host = match on_gpus {
+        false => need,
+        true => {
+            let ranks = cluster.ranks_here(run.topology()).into_iter();
+            let tables = ranks.map(|rank| gpu::mapped_bytes(run, rank)).sum();
+            MemoryNeed { tables, ..gpu::of_host(&need) }
+        }
+    };
     match available_memory() {
         Some(available) if on_host.total() > available => {
             Err(Error::Memory { need: Box::new(on_host), ranks: here, available })

@@ -5,6 +5,7 @@ use super::{MemoryNeed, MemoryUse, Parts, size};
 use crate::run::cluster::{Cluster, threads};
 use spec::run::Run;
 use spec::schedule::Task;
+use spec::table_cache::CachePolicy;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -45,10 +46,14 @@ impl fmt::Display for GpuNeed {
         }
         match rows_cap {
             Some(cap) => {
-                write!(f, "--rows-cap {cap} would fit, or use more GPUs, each with a rank of its own")
+                write!(f, "--rows-cap {cap} would fit")?;
             }
-            None => write!(f, "lower {remedy}, or use more GPUs, each with a rank of its own"),
+            None => write!(f, "lower {remedy}")?,
         }
+        write!(
+            f,
+            ", or use more GPUs, each with a rank of its own, tables of fewer bits (--tables), or tables larger than its memory (--table-memory)"
+        )
     }
 }
 
@@ -92,6 +97,22 @@ pub(crate) fn of_host(need: &MemoryNeed) -> MemoryNeed {
     MemoryNeed { tables: 0, optimizer: 0, dense: 0, activations: 0, ..*need }
 }
 
+/// Bytes of tables and their optimizer state that a rank on a GPU has in memory of the host.
+pub(crate) fn mapped_bytes(run: &Run, rank: usize) -> u64 {
+    let Some(cache) = run.table_cache.as_ref().filter(|cache| cache.policy == CachePolicy::Mapped) else {
+        return 0;
+    };
+    let held = run.placement.held_by(rank).iter().zip(cache.shards.of_rank(rank));
+    let mapped = held.filter(|(_, cached)| cached.is_some());
+    let bytes = mapped.map(|(shard, _)| {
+        let columns = shard.columns.len();
+        let row = run.model.table_format(shard.feature).row_bytes(columns)
+            + size_of::<f32>() * run.table_optimizer.update.state_per_row(columns);
+        shard.rows.len() as u64 * row as u64
+    });
+    bytes.sum()
+}
+
 fn explained(run: &Run, gpu: usize, free: u64, ranks: &[usize], need: MemoryNeed) -> GpuNeed {
     let rule = &run.table_optimizer.update;
     let held: Vec<Held> = ranks
@@ -99,7 +120,8 @@ fn explained(run: &Run, gpu: usize, free: u64, ranks: &[usize], need: MemoryNeed
         .flat_map(|&rank| run.placement.held_by(rank))
         .map(|shard| {
             let columns = shard.columns.len();
-            let row_bytes = 4.0 * (columns as f64 + rule.state_per_row(columns) as f64);
+            let weights = run.model.table_format(shard.feature).row_bytes(columns);
+            let row_bytes = weights as f64 + 4.0 * rule.state_per_row(columns) as f64;
             Held { feature: shard.feature, rows: shard.rows.len() as u64, row_bytes }
         })
         .collect();

@@ -129,10 +129,14 @@ impl<'a> Shape<'a> {
 
     fn add_tables(&self, rank: usize, need: &mut Parts) {
         let rule = &self.run.table_optimizer.update;
-        let cache = self.run.table_cache.as_ref().filter(|cache| cache.shards.any());
+        let limited = self.run.table_cache.as_ref();
+        let cache = limited.filter(|cache| cache.shards.any());
+        let owned = self.run.placement.owned_by(rank).len();
         for (i, shard) in self.run.placement.held_by(rank).iter().enumerate() {
             let (mut rows, columns) = (shard.rows.len() as f64, shard.columns.len());
-            let mut format = self.run.model.table_format(shard.feature);
+            // Copies have the format of their table, whatever that of rows in memory.
+            let of_cache = limited.and_then(|cache| cache.format).filter(|_| i < owned);
+            let format = of_cache.unwrap_or(self.run.model.table_format(shard.feature));
             if let Some(cache) = cache
                 && let Some(CachedShard { slots, row_bytes }) = cache.shards.of_rank(rank)[i]
             {
@@ -143,7 +147,6 @@ impl<'a> Shape<'a> {
                     self.run.batch as f64 * self.run.model.features()[shard.feature].hotness.mean() as f64;
                 need.batches += 2.0 * MOVED * ids.min(rows) * row_bytes as f64;
                 rows = (slots + table_cache::scratch(slots)) as f64;
-                format = cache.format.unwrap_or(format);
             }
             let state = rows * rule.state_per_row(columns) as f64;
             let stored = rows * format.row_bytes(columns) as f64;
