@@ -123,7 +123,7 @@ pub struct RunArgs {
     /// unless --cache-format is given. On GPUs it is their memory [default: all tables are in memory]
     #[arg(long, value_name = "SIZE", help_heading = "Model")]
     pub table_memory: Option<ByteSize>,
-    /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory. Its files are scratch: they are gone when
+    /// Folder for the rows that are not in memory, on a fast disk; needed with --table-memory, but for --cache-policy mapped on a GPU. Its files are scratch: they are gone when
     /// the run ends, and a run that is resumed fills them from its checkpoint [default: none]
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub table_store: Option<PathBuf>,

@@ -32,8 +32,8 @@ use std::time::Instant;
 #[command(after_help = "Examples:
   Five seeds on the synthetic log, in f32, f32x3 and bf16
     campanile reproduce precision
-  Tables of 16 bits instead
-    campanile reproduce precision --tables f16 --tables f16:nearest --out reports/table-formats/synthetic
+  Tables of fewer bits instead, the last under 4 MiB of rows in f32
+    campanile reproduce precision --tables f16 --tables int8:nearest --tables int8@4MiB --out reports/table-formats/synthetic
   A log of Criteo's format, of which the last rows are tested on
     campanile reproduce precision --data train.tsv --out reports/precision/criteo
   Only the table of what was trained

@@ -67,7 +67,7 @@ fn rows_in_slots_are_updated_as_in_the_whole_table() {
             for (device, pinned) in
                 devices().into_iter().flat_map(|device| [(device.clone(), false), (device, true)])
             {
-                // The same device adds the squares of a row in the same order.
+                // Devices add the squares of a row in different orders: each is compared with itself.
                 let whole = table(&device, false, format, [ROWS, dim]);
                 let before = records(&device, &whole, &HELD);
                 let whole = update(&device, whole, &HELD);

@@ -86,8 +86,7 @@ impl TablesConfig {
             }
         }
         if self.cache_policy == Some(CachePolicy::Mapped) && self.cache_format.is_some() {
-            let problem =
-                "files that are mapped have the format of their tables; leave it out, or use lru or lfu";
+            let problem = "tables that are mapped have one format alone; leave it out, or use --cache-policy lru or lfu";
             return refuse("tables.cache_format (--cache-format)", problem.into());
         }
         let format = self.cache_format;

@@ -71,7 +71,7 @@ pub struct TablesConfig {
     /// keep all rows in files, and those that batches need in memory. Default: all tables are in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
-    /// Folder for the rows that are not in memory, on a fast disk; needed with `memory`. The files are scratch: they are gone when the run
+    /// Folder for the rows that are not in memory, on a fast disk; needed with `memory`, but for the policy `mapped` on a GPU. The files are scratch: they are gone when the run
     /// ends, and a run that is resumed fills them from its checkpoint. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<PathBuf>,
