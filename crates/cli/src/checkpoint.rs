@@ -9,6 +9,7 @@ use campanile::Use;
 use campanile::checkpoint::open_verified;
 use campanile::export::Export;
 use serde_json::json;
+use spec::run::CheckpointKind;
 use std::path::PathBuf;
 use training::checkpoint::{Checkpoint, Contents, locate};
 
@@ -103,6 +104,7 @@ fn inspect(args: &Of) -> Result<()> {
     let checkpoint = Checkpoint::open(locate(&args.path)?)?;
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+    let builds_on: Vec<u64> = checkpoint.builds_on().collect();
     if args.json {
         let tensors: Vec<_> = checkpoint
             .tensors()
@@ -113,6 +115,9 @@ fn inspect(args: &Of) -> Result<()> {
             "step": manifest.step,
             "parameters_sha256": manifest.parameters_sha256,
             "bytes": size,
+            "kind": kind(&builds_on),
+            "builds_on": builds_on,
+            "bytes_with_base": checkpoint.bytes(),
             "files": manifest.files,
             "topology": manifest.topology,
             "tensors": tensors,
@@ -130,6 +135,9 @@ fn inspect(args: &Of) -> Result<()> {
         manifest.topology.hosts,
         manifest.topology.ranks_per_host
     );
+    if let Some(told) = told_base(&checkpoint, &builds_on) {
+        println!("{told}");
+    }
     let mut rows = vec![vec!["tensor".into(), "shape".into(), "numbers".into(), "format".into()]];
     for (name, shape) in checkpoint.tensors() {
         let text: Vec<String> = shape.iter().map(usize::to_string).collect();
@@ -145,11 +153,17 @@ fn verify(args: &Of, console: Console) -> Result<()> {
     let checkpoint = open_verified(&locate(&args.path)?, &console.control(&Stop::default()))?;
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+    let builds_on: Vec<u64> = checkpoint.builds_on().collect();
     if args.json {
-        println!(
-            "{}",
-            json!({ "path": checkpoint.path(), "step": manifest.step, "bytes": size, "whole": true })
-        );
+        let result = json!({
+            "path": checkpoint.path(),
+            "step": manifest.step,
+            "bytes": size,
+            "kind": kind(&builds_on),
+            "builds_on": builds_on,
+            "whole": true,
+        });
+        println!("{result}");
     } else {
         let files = manifest.files.len();
         println!(
@@ -158,8 +172,30 @@ fn verify(args: &Of, console: Console) -> Result<()> {
             manifest.step,
             bytes(size)
         );
+        if let Some(told) = told_base(&checkpoint, &builds_on) {
+            println!("{told}, whole too");
+        }
     }
     Ok(())
+}
+
+/// Kind of a checkpoint that builds on others, or on none.
+fn kind(builds_on: &[u64]) -> CheckpointKind {
+    if builds_on.is_empty() { CheckpointKind::Full } else { CheckpointKind::Incremental }
+}
+
+/// What an increment builds on, in words; `None` for a checkpoint that holds everything.
+fn told_base(checkpoint: &Checkpoint, builds_on: &[u64]) -> Option<String> {
+    let (full, increments) = builds_on.split_first()?;
+    let between = match increments {
+        [] => String::new(),
+        steps => {
+            let steps: Vec<_> = steps.iter().map(u64::to_string).collect();
+            format!(" and the increments of steps {}", steps.join(", "))
+        }
+    };
+    let all = bytes(checkpoint.bytes());
+    Some(format!("an increment: with the full checkpoint of step {full}{between}, {all} in all"))
 }
 
 fn export_to(args: &ExportArgs, console: Console) -> Result<()> {

@@ -212,7 +212,12 @@ fn configure(args: &Args, resumed: Option<&Resumed>, cluster: &Cluster) -> Resul
         config.train.warm_start = Some(whole(path)?);
     }
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
-    config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
+    let checkpoint = &mut config.checkpoint;
+    checkpoint.keep = args.keep.or(checkpoint.keep);
+    checkpoint.kind = args.checkpoint_kind.or(checkpoint.kind);
+    checkpoint.increments = args.increments.or(checkpoint.increments);
+    checkpoint.increment_format = args.increment_format.or(checkpoint.increment_format);
+    checkpoint.memory = args.checkpoint_memory.or(checkpoint.memory);
     complete_topology(cluster, &mut config)?;
     Ok(config)
 }

@@ -13,10 +13,11 @@ use crate::{
     ColumnCopy, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
     CrossLayersForward, CrossMaps, CrossX0Gradient, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode,
     FmShape, IndexBags, InputGradient, LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot,
-    Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowRuns, SortedIds, SpreadRows, SumRows, Table,
-    UpdateDense, UpdateRows, UpdateTables,
+    Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowPart, RowRuns, SortedIds, SpreadRows, SumRows,
+    Table, UpdateDense, UpdateRows, UpdateTables,
 };
 use spec::Activation;
+use std::ops::Range;
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
 pub(crate) trait Backend {
@@ -187,6 +188,11 @@ pub(crate) trait Backend {
     fn lookup(&self, args: Lookup) -> Result;
     /// Refuses keys that do not fit the tables and the index.
     fn update_tables(&self, args: UpdateTables) -> Result;
+
+    /// Marks the rows of keys in the tables that have marks; passes over rows past the end of their table.
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result;
+    /// Marks rows in the tables of their parts that have marks; passes over rows past the end of their table.
+    fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result;
 
     /// Gives false where nothing is computed; gives runs and rows their size elsewhere.
     fn find_runs(

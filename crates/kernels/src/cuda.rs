@@ -33,6 +33,7 @@ mod launch;
 mod library;
 mod linear;
 mod lookup;
+mod marks;
 pub(crate) mod memory;
 mod nccl;
 mod operand;

@@ -9,7 +9,7 @@
 
 use crate::memory::Space;
 use crate::op::size;
-use crate::{Buffer, Device, KernelError, RowStore};
+use crate::{Buffer, Device, KernelError, RowMarks, RowStore};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::table_format::TableFormat;
@@ -29,6 +29,8 @@ pub struct Table {
     pub weights: RowStore,
     /// Optimizer state, `rows × rule.state_per_row(dim)`: for Adam the first moments of a row, then its second.
     pub state: Buffer<f32>,
+    /// Rows that were updated; `None` where nobody asks for them.
+    pub updated: Option<RowMarks>,
 }
 
 impl Table {
@@ -54,7 +56,7 @@ impl Table {
         let space = &space.into();
         let weights = RowStore::zeroed(space, format, [rows, dim])?;
         let state = Buffer::zeroed(space, size([rows, rule.state_per_row(dim)]))?;
-        Ok(Self { rows, dim, pooling, weights, state })
+        Ok(Self { rows, dim, pooling, weights, state, updated: None })
     }
 
     /// As [`Table::in_format`], with weights and optimizer state in two new files that are mapped into the memory of the host.
@@ -67,7 +69,7 @@ impl Table {
     ) -> Result<Self, KernelError> {
         let weights = RowStore::mapped(weights, format, [rows, dim])?;
         let state = Buffer::mapped(state, size([rows, rule.state_per_row(dim)]))?;
-        Ok(Self { rows, dim, pooling, weights, state })
+        Ok(Self { rows, dim, pooling, weights, state, updated: None })
     }
 
     /// Makes room for `rows` rows. Those that are there stay, and the values of new ones are unspecified.

@@ -5,9 +5,10 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables,
+    Lookup, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables,
 };
+use std::ops::Range;
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
 #[derive(Debug)]
@@ -119,6 +120,14 @@ impl Backend for Idle {
     }
 
     fn update_tables(&self, _: UpdateTables) -> Result {
+        Ok(())
+    }
+
+    fn mark_sorted(&self, _: &mut [Table], _: Range<usize>, _: &SortedIds) -> Result {
+        Ok(())
+    }
+
+    fn mark_parts(&self, _: &mut [Table], _: &[RowPart], _: &Buffer<u32>) -> Result {
         Ok(())
     }
 

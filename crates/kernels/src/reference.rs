@@ -20,11 +20,12 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    LinearShape, Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
-    UpdateRows, UpdateTables,
+    LinearShape, Lookup, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table,
+    UpdateDense, UpdateRows, UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
+use std::ops::Range;
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
 #[derive(Debug)]
@@ -191,6 +192,16 @@ impl Backend for Reference {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         embedding::update_tables(args)
+    }
+
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
+        rows::mark_sorted(tables, which, sorted);
+        Ok(())
+    }
+
+    fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result {
+        rows::mark_parts(tables, parts, rows);
+        Ok(())
     }
 
     fn find_runs(

@@ -108,7 +108,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         clip_norm: train.clip_norm,
     };
     let table_cache = config.tables.check_cache(&model, &placement, &optimizers.tables.update, device)?;
-    let checkpoints_kept = config.checkpoint.check()?;
+    let checkpoints = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
     let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
     let reducing = emulation.and_then(|emulation| emulation.topology()).unwrap_or(topology);
@@ -143,8 +143,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         eval_every: evaluations.every,
         keep_best: evaluations.keep_best,
         patience: evaluations.patience,
-        checkpoint_every: config.checkpoint.every,
-        checkpoints_kept,
+        checkpoints,
         data,
     })
 }

@@ -12,6 +12,7 @@
 
 mod all_reduce;
 mod check;
+mod checkpoints;
 mod config;
 mod every;
 mod explicit;
@@ -22,6 +23,7 @@ mod split;
 
 pub use all_reduce::AllReduce;
 pub use check::{Length, Optimizers};
+pub use checkpoints::{CheckpointKind, Checkpoints};
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
     PlacementConfig, TablesConfig, TopologyConfig, TrainConfig,
@@ -105,10 +107,8 @@ pub struct Run {
     pub keep_best: Option<MetricName>,
     /// Number of evaluations without a better value after which the run stops; `None` to train to the end.
     pub patience: Option<u64>,
-    /// Interval between checkpoints; `None` to write only the last one.
-    pub checkpoint_every: Option<Every>,
-    /// Number of checkpoints that are kept.
-    pub checkpoints_kept: usize,
+    /// What is written as checkpoints, and when.
+    pub checkpoints: Checkpoints,
     /// Data that the run trains and evaluates on.
     pub data: Data,
 }
@@ -172,6 +172,16 @@ impl Run {
     /// Cluster that the run is for.
     pub fn topology(&self) -> Topology {
         self.placement.topology()
+    }
+
+    /// Bytes of its state that a rank copies at most for a writer of checkpoints beside the training.
+    pub fn copied_bytes(&self) -> u64 {
+        let larger_than_memory = self.table_cache.as_ref().is_some_and(|cache| cache.shards.any());
+        match self.checkpoints.memory {
+            Some(memory) => memory / self.topology().ranks_per_host() as u64,
+            None if larger_than_memory => 0,
+            None => u64::MAX,
+        }
     }
 
     /// Schedule of a step that trains or evaluates.

@@ -224,7 +224,7 @@ impl RowCache {
                 return Err(KernelError::IdOutOfRange { table: index, id, rows }.into());
             }
             let directory = cached.directory();
-            directory.find(ids, changes);
+            directory.find(ids, changes)?;
             let mut found = ids.as_slice();
             for range in batch.ranges(index) {
                 let (here, rest) = found.split_at(range.len());

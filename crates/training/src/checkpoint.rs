@@ -12,6 +12,10 @@
 //! A checkpoint is complete when its folder has its final name. Every file and the folder itself are on disk before
 //! the rename, so whoever is killed at whatever moment leaves the earlier checkpoints whole.
 //!
+//! An increment holds the rows of tables that were updated since the checkpoint that it builds on, and everything else whole. Its manifest
+//! names that checkpoint, by step and identity; [`Checkpoint::open`] puts the rows of all of them over each other, and [`compact`] writes
+//! what they come to, so that chains stay short.
+//!
 //! A tensor is seen as a matrix: the first dimension is its rows, the product of the others its columns, and a vector
 //! is one column. Any rank may hold any rectangle of it; together the rectangles must cover it exactly once. Reading
 //! asks for any rectangle, so what 4 ranks wrote can be read by 2.
@@ -45,11 +49,13 @@
 //! assert_eq!(column, [1.1, 2.1, 3.1]);
 //! ```
 
+mod compact;
 pub(crate) mod contents;
 mod entries;
 mod error;
 mod export;
 mod folder;
+mod listing;
 mod manifest;
 mod read;
 mod slices;
@@ -60,16 +66,18 @@ mod values;
 pub(crate) mod warm_start;
 mod write;
 
-pub use entries::{FileEntry, TensorEntry, TopologyEntry};
+pub use compact::compact;
+pub use entries::{BaseEntry, FileEntry, TensorEntry, TopologyEntry};
 pub use error::CheckpointError;
 pub use export::{Contents, export};
 pub use folder::{Folder, candidates, is_checkpoint, locate, of_step, set_aside, writing};
 pub use manifest::Manifest;
+pub(crate) use manifest::file_name;
 pub use read::Checkpoint;
 pub use values::Values;
 pub use warm_start::{TakenRows, TakenWeights};
+pub(crate) use write::{PendingFile, Stream, write_streams};
 pub use write::{Piece, RankFile, write_pieces};
-pub(crate) use write::{Stream, write_streams};
 
 // Files hold little-endian floats, and memory is written and read as it is.
 #[cfg(not(target_endian = "little"))]

@@ -3,6 +3,7 @@
 pub(crate) mod affinity;
 pub(crate) mod best;
 pub(crate) mod cluster;
+pub(crate) mod compaction;
 pub(crate) mod devices;
 pub(crate) mod digest;
 pub(crate) mod evaluation;

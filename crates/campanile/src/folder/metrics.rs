@@ -220,6 +220,9 @@ pub struct Checkpoint {
     pub path: String,
     /// Size of the checkpoint.
     pub bytes: u64,
+    /// Step of the checkpoint that it builds on, where it is an increment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u64>,
     /// Seconds that training stood still for a copy.
     #[serde(deserialize_with = "number")]
     pub copy_s: f64,

@@ -183,13 +183,16 @@ fn record(event: Event) -> Option<MetricsLine> {
         }),
         Event::Evaluating { .. } => return None,
         Event::Evaluated { step, scores } => MetricsLine::Eval(metrics::Eval::of_scores(step, scores)),
-        Event::Saved { step, path, bytes, copy_s, write_s } => MetricsLine::Checkpoint(metrics::Checkpoint {
-            step,
-            path: path.display().to_string(),
-            bytes,
-            copy_s,
-            write_s,
-        }),
+        Event::Saved { step, path, bytes, base, copy_s, write_s } => {
+            MetricsLine::Checkpoint(metrics::Checkpoint {
+                step,
+                path: path.display().to_string(),
+                bytes,
+                base,
+                copy_s,
+                write_s,
+            })
+        }
     })
 }
 

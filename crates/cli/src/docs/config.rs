@@ -11,8 +11,10 @@ use spec::schema::Schema;
 use std::fmt::Write;
 
 /// Keys whose flag of `train` has another name than the key.
-const RENAMED: [(&str, &str); 16] = [
+const RENAMED: [(&str, &str); 18] = [
     ("checkpoint.every", "checkpoint-every"),
+    ("checkpoint.kind", "checkpoint-kind"),
+    ("checkpoint.memory", "checkpoint-memory"),
     ("data.slices", "slice"),
     ("data.train", "data"),
     ("emulation.nodes", "emulate-nodes"),

@@ -166,14 +166,15 @@ fn checkpoints(checkpoints: &[Checkpoint]) -> String {
     let mut html = String::from(
         "<figure class=\"card\" id=\"checkpoints\"><figcaption>Checkpoints</figcaption><p class=\"note\">Training stands \
          still for the copy; writing goes on beside it.</p><div class=\"scroll\"><table><thead><tr><th>step</th>\
-         <th>size</th><th>copy</th><th>write</th><th class=\"left\">folder</th></tr></thead>",
+         <th>size</th><th>builds on</th><th>copy</th><th>write</th><th class=\"left\">folder</th></tr></thead>",
     );
     for checkpoint in checkpoints {
         let _ = write!(
             html,
-            "<tr><td>{}</td><td>{}</td><td>{:.2} s</td><td>{:.2} s</td><td class=\"left\"><code>{}</code></td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} s</td><td>{:.2} s</td><td class=\"left\"><code>{}</code></td></tr>",
             checkpoint.step,
             bytes(checkpoint.bytes),
+            checkpoint.base.map_or("–".into(), |step| step.to_string()),
             checkpoint.copy_s,
             checkpoint.write_s,
             Escaped(&checkpoint.path)

@@ -5,7 +5,9 @@ use crate::cluster::TransportArgs;
 use crate::output::Force;
 use anyhow::{Result, ensure};
 use campanile::train::ComputeMode;
-use spec::run::{Every, KeepBest};
+use spec::byte_size::ByteSize;
+use spec::run::{CheckpointKind, Every, KeepBest};
+use spec::table_format::TableFormat;
 use std::path::PathBuf;
 use training::BestSoFar;
 
@@ -39,6 +41,21 @@ pub struct Args {
     /// Number of checkpoints to keep; older ones are deleted [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     pub keep: Option<usize>,
+    /// What a checkpoint holds: full (all of the state) or incremental (the rows of tables that were updated since the checkpoint before it, and
+    /// everything that is not a table; the first is full) [default: full]
+    #[arg(long, value_name = "full|incremental", help_heading = "Output")]
+    pub checkpoint_kind: Option<CheckpointKind>,
+    /// Number of increments after which they are brought together with their base, beside the training [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub increments: Option<usize>,
+    /// Number format of the weights in increments: f16, bf16 or int8 make them smaller, but a run that is resumed from them goes on with
+    /// rounded weights [default: that of the table, which loses nothing]
+    #[arg(long, value_name = "f32|f16|bf16|int8", help_heading = "Output")]
+    pub increment_format: Option<TableFormat>,
+    /// Memory on each host for the copy of the state that a writer of checkpoints works from while the training goes on, such as 512MiB; where
+    /// the state is larger, the training waits until what is left fits [default: room for all of it, or none with --table-memory]
+    #[arg(long, value_name = "SIZE", help_heading = "Output")]
+    pub checkpoint_memory: Option<ByteSize>,
     /// Number of steps between evaluations; the model is always evaluated at the end [default: those of an epoch]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     pub eval_every: Option<u64>,

@@ -9,8 +9,14 @@ use spec::schema::Schema;
 /// Refuses flags that could not change anything, before any work is done.
 pub fn check(args: &Args, config: &Config) -> Result<()> {
     if args.out.is_none() && args.resume.is_none() {
-        let checkpoints =
-            [("--checkpoint-every", args.checkpoint_every.is_some()), ("--keep", args.keep.is_some())];
+        let checkpoints = [
+            ("--checkpoint-every", args.checkpoint_every.is_some()),
+            ("--keep", args.keep.is_some()),
+            ("--checkpoint-kind", args.checkpoint_kind.is_some()),
+            ("--increments", args.increments.is_some()),
+            ("--increment-format", args.increment_format.is_some()),
+            ("--checkpoint-memory", args.checkpoint_memory.is_some()),
+        ];
         if let Some((flag, _)) = checkpoints.into_iter().find(|(_, given)| *given) {
             bail!("{flag}: checkpoints need a folder; give one with --out DIR, or leave {flag} out");
         }

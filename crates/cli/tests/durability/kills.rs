@@ -47,6 +47,25 @@ fn a_run_with_tables_larger_than_memory_that_is_killed_a_hundred_times_ends_as_i
     kill_cached(MANY);
 }
 
+#[test]
+fn a_run_with_increments_that_is_killed_ends_as_if_it_was_not() {
+    kill_incremental(FEW);
+}
+
+#[test]
+#[ignore = "long: scripts/test --long"]
+fn a_run_with_increments_that_is_killed_a_hundred_times_ends_as_if_it_was_not() {
+    kill_incremental(MANY);
+}
+
+/// With increments that are brought together again and again.
+fn kill_incremental(kills: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let increments = ["--checkpoint-kind", "incremental", "--increments", "3"];
+    let args = [&SMALL.split(' ').collect::<Vec<_>>()[..], &increments].concat();
+    kill_often(kills, folder.path(), &args, &[100, 200, 300]);
+}
+
 /// With a part of the tables in memory.
 fn kill_cached(kills: u64) {
     let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ mod command;
 mod damage;
 mod dry_run;
 mod full_disk;
+mod increments;
 mod kills;
 mod logs;
 mod memory;

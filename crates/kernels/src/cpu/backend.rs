@@ -11,9 +11,10 @@ use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
     CrossBackward, CrossInputs, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout,
     Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
-    reference,
+    PackLinear, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables, reference,
 };
+use std::ops::Range;
 
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
@@ -189,7 +190,17 @@ impl Backend for Cpu {
         update::update_tables(self, args)
     }
 
-    // One pass over memory, as the reference does it.
+    // One pass over memory, as the reference does it; so are the next three.
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
+        reference::rows::mark_sorted(tables, which, sorted);
+        Ok(())
+    }
+
+    fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result {
+        reference::rows::mark_parts(tables, parts, rows);
+        Ok(())
+    }
+
     fn find_runs(
         &self,
         which: &[usize],

@@ -2,8 +2,8 @@
 
 use super::operand::Values;
 use super::{
-    Cuda, chain, codec, columns, cross, draw, elementwise, index, interaction, linear, lookup, optimizer,
-    pack, pairs, rows, sort, update, wire,
+    Cuda, chain, codec, columns, cross, draw, elementwise, index, interaction, linear, lookup, marks,
+    optimizer, pack, pairs, rows, sort, update, wire,
 };
 use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
@@ -11,9 +11,10 @@ use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
     CrossBackward, CrossLayerBackward, CrossLayersBackward, CrossLayersForward, CrossX0Gradient, Decode,
     DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward,
-    LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowRuns, SortedIds, SpreadRows,
-    SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowPart, RowRuns, SortedIds,
+    SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
+use std::ops::Range;
 
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
@@ -182,6 +183,14 @@ impl Backend for Cuda {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         update::update_tables(self, args)
+    }
+
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
+        marks::mark_sorted(self, tables, which, sorted)
+    }
+
+    fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result {
+        marks::mark_parts(self, tables, parts, rows)
     }
 
     fn find_runs(

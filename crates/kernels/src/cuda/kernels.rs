@@ -45,6 +45,7 @@ pub(crate) const SOURCES: &[Source] = &[
         parts: &[COMMON, RULES, TABLES, FORMATS, RUNS, include_str!("kernels/rows.cu")],
     },
     Source { name: "row_copies.cu", parts: &[COMMON, include_str!("kernels/row_copies.cu")] },
+    Source { name: "marks.cu", parts: &[COMMON, TABLES, include_str!("kernels/marks.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
     Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];

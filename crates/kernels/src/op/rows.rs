@@ -10,6 +10,7 @@
 use super::{Check, Result, size};
 use crate::embedding::{BagIndex, RowPart, RowRuns, SortedIds, Table};
 use crate::{Buffer, Device, Update};
+use std::ops::Range;
 
 /// Arguments of [`Device::sum_rows`].
 #[derive(Debug)]
@@ -88,6 +89,24 @@ pub struct UpdateRows<'a> {
 }
 
 impl Device {
+    /// Marks the rows that sorted ids name, in those of the tables `which` whose updates are marked.
+    pub(super) fn mark_sorted(
+        &self,
+        tables: &mut [Table],
+        which: Range<usize>,
+        sorted: &SortedIds,
+    ) -> Result {
+        if tables[which.clone()].iter().all(|table| table.updated.is_none()) {
+            return Ok(());
+        }
+        let check = Check::new("mark_sorted", self);
+        for bounds in sorted.bounds[which.start..=which.end].windows(2) {
+            check.count("sorted keys of a table", bounds[0], bounds[1])?;
+            check.count("sorted keys", bounds[1], sorted.keys.len())?;
+        }
+        self.backend().mark_sorted(tables, which, sorted)
+    }
+
     /// Finds the rows that the sorted ids of the tables `which` name, table after table, each row once. Returns false, and
     /// changes nothing, on a device that computes nothing.
     ///
@@ -271,6 +290,9 @@ impl Device {
             parts.len(),
             last.map_or(parts.len(), |i| i + 1),
         )?;
+        if tables.iter().any(|table| table.updated.is_some()) {
+            self.backend().mark_parts(args.tables, args.parts, args.rows)?;
+        }
         self.backend().update_rows(args)
     }
 }

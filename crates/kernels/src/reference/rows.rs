@@ -3,6 +3,7 @@
 use super::optimizer::update_row;
 use super::weights;
 use crate::op::need;
+use crate::row_marks::mark;
 use crate::{
     Buffer, CollectRows, KernelError, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows,
 };
@@ -40,6 +41,27 @@ pub fn find_runs(
     }
     runs.firsts.resize(count)?;
     rows.resize(count)
+}
+
+/// Marks the rows of the keys of the tables `which`, where marks are kept.
+pub fn mark_sorted(tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) {
+    let keys = sorted.keys.host();
+    for t in which {
+        if let Some(marks) = &mut tables[t].updated {
+            let rows = keys[sorted.bounds[t]..sorted.bounds[t + 1]].iter().map(|key| (key >> 32) as u32);
+            mark(marks.bits.host_mut(), tables[t].rows, rows);
+        }
+    }
+}
+
+/// Marks the rows of parts, where marks are kept.
+pub fn mark_parts(tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) {
+    for part in parts {
+        let table = &mut tables[part.table];
+        if let Some(marks) = &mut table.updated {
+            mark(marks.bits.host_mut(), table.rows, rows.host()[part.rows.clone()].iter().copied());
+        }
+    }
 }
 
 /// Keys of run `i`, which is one of table `t`, the table `k` of the runs.

@@ -13,6 +13,7 @@ mod in_place;
 mod interaction;
 mod large;
 mod long_runs;
+mod marks;
 mod on_gpu;
 mod pairs;
 mod precisions;

@@ -1,10 +1,8 @@
 //! Checks of each section of a config, which fill in its defaults.
 
-use super::config::{
-    CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TablesConfig, TrainConfig,
-};
+use super::RunError;
+use super::config::{DataConfig, ModelConfig, Optimizer, OptimizerConfig, TablesConfig, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
-use super::{Every, RunError};
 use crate::byte_size::ByteSize;
 use crate::device::DeviceChoice;
 use crate::feature::{Feature, Hotness};
@@ -216,19 +214,6 @@ fn decayed(field: &str, decay: Option<f32>, optimizer: Optimizer) -> Result<(Opt
     match optimizer.update.own_decay() {
         Some(_) => Ok((Optimizer { update: optimizer.update.with_own_decay(decay), ..optimizer }, 0.0)),
         None => Ok((optimizer, decay)),
-    }
-}
-
-impl CheckpointConfig {
-    /// Checks the section `[checkpoint]`, and returns the number of checkpoints that are kept.
-    pub fn check(&self) -> Result<usize, RunError> {
-        if let Some(problem) = self.every.as_ref().and_then(Every::problem) {
-            return Err(RunError::new("checkpoint.every", problem));
-        }
-        match self.keep {
-            Some(0) => Err(RunError::new("checkpoint.keep", "keep at least 1")),
-            keep => Ok(keep.unwrap_or(2)),
-        }
     }
 }
 

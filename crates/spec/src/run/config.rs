@@ -1,6 +1,7 @@
 //! Sections of a config. Every field is optional; unknown fields are refused.
 
 use super::all_reduce::AllReduce;
+use super::checkpoints::CheckpointKind;
 use super::every::Every;
 use super::selection::KeepBest;
 use crate::byte_size::ByteSize;
@@ -356,6 +357,21 @@ pub struct CheckpointConfig {
     /// Number of checkpoints to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,
+    /// What a checkpoint holds: `full`, all of the state, or `incremental`, the rows of tables that were updated since the checkpoint before
+    /// it and everything that is not a table; the first is full. Default: `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<CheckpointKind>,
+    /// Number of increments after which they are brought together with their base, beside the training. Default: 8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub increments: Option<usize>,
+    /// Number format of the weights in increments: `f16`, `bf16` or `int8` make them smaller, but a run that is resumed from them goes on with
+    /// rounded weights. Default: that of the table, which loses nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub increment_format: Option<TableFormat>,
+    /// Memory on each host for the copy of the state that a writer works from while the training goes on, such as `512MiB`; where the state is
+    /// larger, the training waits until what is left fits. Default: room for all of it, or none with `tables.memory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
 }
 
 /// Format of the data.

@@ -101,7 +101,7 @@ impl Config {
         config.tables.format = None;
         config.tables.rounding = rounds.then_some(run.table_rounding);
         config.tables.cache_policy = run.table_cache.as_ref().map(|cache| cache.policy);
-        config.checkpoint.keep = Some(run.checkpoints_kept);
+        config.checkpoint.keep = Some(run.checkpoints.keep);
         match run.data {
             Data::Synthetic(log) => config.data.synthetic = Some(log),
             Data::Log { shuffle, .. } => config.data.shuffle = Some(shuffle.unwrap_or(0)),

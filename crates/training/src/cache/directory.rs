@@ -3,6 +3,7 @@
 //! Rows of a batch are found before it computes, while the batch before it still does. So the rows of two batches are in use at a time,
 //! and these never leave memory; of the others in a row's set, the policy says which one does.
 
+use kernels::{KernelError, RowMarks};
 use spec::table_cache::{CachePolicy, WAYS};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -41,6 +42,16 @@ pub(super) struct Directory {
     pub evicted: Vec<RowSlot>,
     /// Different rows of the batch at hand.
     pub distinct: u64,
+    /// Rows that batches change, where somebody asks for them.
+    updated: Option<UpdatedRows>,
+}
+
+/// Rows that batches change.
+#[derive(Debug)]
+struct UpdatedRows {
+    marks: RowMarks,
+    /// Rows of the last batch that changes its rows. It may not have computed yet when marks are taken, so that its rows stay marked.
+    last: Vec<u32>,
 }
 
 /// Mark of a slot without a row.
@@ -67,7 +78,21 @@ impl Directory {
             missing: Vec::new(),
             evicted: Vec::new(),
             distinct: 0,
+            updated: None,
         }
+    }
+
+    /// Notes from here on which rows batches change.
+    pub fn track_updates(&mut self, marks: RowMarks) {
+        self.updated = Some(UpdatedRows { marks, last: Vec::new() });
+    }
+
+    /// Rows that batches changed since this was last asked, and those of a batch that may not have computed yet.
+    pub fn take_updated(&mut self) -> Result<Vec<u32>, KernelError> {
+        let Some(UpdatedRows { marks, last }) = &mut self.updated else { return Ok(Vec::new()) };
+        let rows = marks.take()?;
+        marks.mark(last.iter().copied())?;
+        Ok(rows)
     }
 
     /// Number of slots, scratch included. It grows where the scratch is used up.
@@ -77,11 +102,16 @@ impl Directory {
 
     /// Finds the rows of a batch: its ids become slots. Rows that are not in memory get a slot, and are listed as missing; changed rows that
     /// leave for them are listed as evicted. `changes` says whether the batch will change its rows.
-    pub fn find(&mut self, ids: &mut [u32], changes: bool) {
+    pub fn find(&mut self, ids: &mut [u32], changes: bool) -> Result<(), KernelError> {
         self.batch += 1;
         self.distinct = 0;
         self.missing.clear();
         self.evicted.clear();
+        if changes && let Some(UpdatedRows { marks, last }) = &mut self.updated {
+            last.clear();
+            last.extend_from_slice(ids);
+            marks.mark(ids.iter().copied())?;
+        }
         // First all that are there, so that none of them leaves for another row of the same batch.
         let mut later = std::mem::take(&mut self.later);
         later.clear();
@@ -98,6 +128,7 @@ impl Directory {
             *id = self.touch(slot, changes);
         }
         self.later = later;
+        Ok(())
     }
 
     /// Rows in scratch that neither this batch nor the one before uses leave it.
@@ -234,7 +265,7 @@ mod tests {
     /// Finds the rows of a batch, and gives their slots.
     fn batch(directory: &mut Directory, rows: &[u32]) -> Vec<u32> {
         let mut slots = rows.to_vec();
-        directory.find(&mut slots, true);
+        directory.find(&mut slots, true).unwrap();
         slots
     }
 

@@ -153,20 +153,18 @@ pub(super) struct New {
     block: Option<usize>,
 }
 
-/// Makes a file in `folder`, and removes its name at once, so that the file goes with the process, however that ends. I/O is `direct` where
-/// that is wanted and the file system has it.
+/// Makes a file without a name in `folder`, so that the file goes with the process, however that ends. I/O is `direct` where that is wanted and
+/// the file system has it.
 pub(super) fn create(folder: &Path, name: &str, direct: bool) -> Result<New, Error> {
-    // A name that nobody has, for as long as the file has one.
+    // A name that nobody has, for messages, and for file systems on which a file has a name for a moment.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     let path = folder.join(format!(".{name}.{}.{now:x}.rows", std::process::id()));
     let make = || {
         std::fs::create_dir_all(folder)?;
-        if direct && let Some((file, block)) = open_direct(&path)? {
+        if direct && let Some((file, block)) = open_direct(folder, &path)? {
             return Ok((file, Some(block)));
         }
-        let file = options().open(&path)?;
-        std::fs::remove_file(&path)?;
-        Ok((file, None))
+        Ok((open_unnamed(folder, &path, OFlags::empty())?, None))
     };
     let (file, block) = make().map_err(|error| refused(&path, &error))?;
     Ok(New { file, path, block })
@@ -176,19 +174,24 @@ fn refused(path: &Path, error: &io::Error) -> Error {
     Error::TableStore { path: path.to_owned(), problem: error.to_string() }
 }
 
-fn options() -> OpenOptions {
+/// A new file without a name. Where the file system makes none, the name `path` is removed at once.
+fn open_unnamed(folder: &Path, path: &Path, flags: OFlags) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    options
+    options.read(true).write(true);
+    let unnamed = options.clone().custom_flags((flags | OFlags::TMPFILE).bits() as i32).open(folder);
+    if let Ok(file) = unnamed {
+        return Ok(file);
+    }
+    let file = options.create_new(true).custom_flags(flags.bits() as i32).open(path);
+    // Some file systems make the file before they refuse.
+    let removed = std::fs::remove_file(path);
+    let file = file?;
+    removed.map(|()| file)
 }
 
 /// A new file without a name for direct I/O, with the size of its blocks; `None` where the file system has none.
-fn open_direct(path: &Path) -> io::Result<Option<(File, usize)>> {
-    let file = options().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
-    // Some file systems make the file before they refuse.
-    let removed = std::fs::remove_file(path);
-    let Ok(file) = file else { return Ok(None) };
-    removed?;
+fn open_direct(folder: &Path, path: &Path) -> io::Result<Option<(File, usize)>> {
+    let Ok(file) = open_unnamed(folder, path, OFlags::DIRECT) else { return Ok(None) };
     // The only sure way to learn what the file system accepts.
     let accepts = |&block: &usize| {
         let mut probe = AlignedBytes::of(block);

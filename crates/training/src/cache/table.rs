@@ -7,7 +7,7 @@ use super::record::RecordShape;
 use super::row_file::RowFile;
 use super::transfers::{Below, Records};
 use crate::Error;
-use kernels::{Device, RowCopies, RowRounding, Table};
+use kernels::{Device, RowCopies, RowMarks, RowRounding, Table};
 use spec::table_format::TableFormat;
 use std::ops::Range;
 use std::sync::Arc;
@@ -161,6 +161,49 @@ impl CachedTable {
             }
             take(&records)
         })
+    }
+
+    /// Reads the records of some rows, which ascend, wherever they are. Nothing may be under way.
+    pub(crate) fn read_some_records(
+        &self,
+        table: &Table,
+        rows: &[u32],
+        copies: &mut RowCopies,
+        records: &mut [u8],
+    ) -> Result<(), Error> {
+        let size = self.shape.bytes();
+        // Rows that are in memory, and their places among the records.
+        let (mut slots, mut places) = (Vec::new(), Vec::new());
+        for (place, &row) in rows.iter().enumerate() {
+            match self.directory.slot_of(row) {
+                Some(slot) => {
+                    slots.push(slot as u32);
+                    places.push(place);
+                }
+                None => self.read_records(table, row as usize..row as usize + 1, |record| {
+                    records[place * size..][..size].copy_from_slice(record);
+                    Ok(())
+                })?,
+            }
+        }
+        let mut taken = vec![0; slots.len() * size];
+        let nearest = |_| RowRounding::NEAREST;
+        self.shape.take(&self.device, copies, (table, &slots), nearest, &mut taken)?;
+        for (place, record) in places.into_iter().zip(taken.chunks_exact(size)) {
+            records[place * size..][..size].copy_from_slice(record);
+        }
+        Ok(())
+    }
+
+    /// Notes from here on which rows are updated.
+    pub(crate) fn track_updates(&mut self) -> Result<(), Error> {
+        self.directory.track_updates(RowMarks::new(&Device::Reference, self.rows)?);
+        Ok(())
+    }
+
+    /// Rows that were updated since they were last asked for, or will be by a batch whose rows were found.
+    pub(crate) fn take_updated(&mut self) -> Result<Vec<u32>, Error> {
+        Ok(self.directory.take_updated()?)
     }
 
     /// Number format of the weights in files. Rows in memory may be more precise, until they leave it.

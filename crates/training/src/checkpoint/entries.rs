@@ -43,6 +43,19 @@ pub struct TensorEntry {
     /// Columns of the piece.
     #[serde(with = "pair")]
     pub columns: Range<usize>,
+    /// Name, in the file, of the numbers of the rows that the piece has, counted from its first row; `None` where it has all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<String>,
+}
+
+/// The checkpoint that an increment builds on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseEntry {
+    /// Number of updates done.
+    pub step: u64,
+    /// Identity of the checkpoint.
+    pub identity: String,
 }
 
 /// A range as `[start, end]`.

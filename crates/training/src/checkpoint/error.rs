@@ -94,6 +94,16 @@ pub enum CheckpointError {
         /// SHA-256 according to the manifest.
         expected: String,
     },
+    /// What an increment builds on is not there, or damaged.
+    #[error("{}: this increment builds on the checkpoint of step {step}, which cannot be used", path.display())]
+    Base {
+        /// Folder of the increment.
+        path: PathBuf,
+        /// Step of the checkpoint that it builds on.
+        step: u64,
+        /// Error of that checkpoint.
+        source: Box<CheckpointError>,
+    },
     /// A piece does not match its tensor.
     #[error("{}: tensor {tensor}, rows {rows:?}, columns {columns:?}: {problem}", path.display())]
     Piece {
@@ -171,6 +181,7 @@ impl CheckpointError {
                 let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&source.kind());
                 gone || source.raw_os_error() == Some(5)
             }
+            Self::Base { source, .. } => source.is_damage(),
             Self::NotFound { .. }
             | Self::Malformed { .. }
             | Self::Size { .. }

@@ -2,6 +2,7 @@
 
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
+use super::values::dtype;
 use super::{Checkpoint, CheckpointError, FileEntry};
 use kernels::{RowRounding, store_row};
 use spec::table_format::TableFormat;
@@ -50,7 +51,9 @@ pub fn export(
         ("step".to_owned(), manifest.step.to_string()),
         ("run".to_owned(), manifest.run.to_string()),
     ]);
-    let mut out = TensorFile::begin(path, out, &tensors, Some(notes))?;
+    let header: Vec<_> =
+        tensors.iter().map(|(name, shape, format)| (*name, shape.clone(), dtype(*format))).collect();
+    let mut out = TensorFile::begin(path, out, &header, Some(notes))?;
     let (mut block, mut bytes) = (vec![0.0; BLOCK], Vec::new());
     for (name, shape, format) in &tensors {
         let Some(Extent { rows, columns }) = Extent::of(shape) else { continue };

@@ -1,11 +1,16 @@
 //! The folder in which a run keeps its checkpoints.
 
-use super::CheckpointError;
+use super::compact::write_whole;
 use super::manifest::{self, Manifest};
+use super::read::read_manifest;
+use super::{Checkpoint, CheckpointError, RankFile};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const WRITING: &str = ".writing-";
 const DELETING: &str = ".deleting-";
@@ -19,6 +24,8 @@ const IN_RUN: &str = "checkpoints";
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
+    /// Held by whoever replaces the manifest of a complete checkpoint, which a compaction beside the training does too.
+    replacing: Arc<Mutex<()>>,
 }
 
 impl Folder {
@@ -40,7 +47,63 @@ impl Folder {
                 remove_all(&path)?;
             }
         }
-        Ok(Self { root })
+        let folder = Self { root, replacing: Arc::default() };
+        for (_, path) in folder.list()? {
+            // What is damaged is left as it is, for whoever reads it to say so.
+            if let Ok(manifest) = read_manifest(&path.join(manifest::NAME)) {
+                folder.sweep_files(&path, &manifest)?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Removes files of ranks that the manifest of a checkpoint does not name: a compaction that was killed left them.
+    pub(super) fn sweep_files(&self, path: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
+        if manifest.identity.is_none() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(path).map_err(CheckpointError::io("list", path))? {
+            let entry = entry.map_err(CheckpointError::io("list", path))?;
+            let (name, at) = (entry.file_name(), entry.path());
+            let of_rank = name.to_str().is_some_and(|name| manifest::rank_of(name).is_some());
+            if of_rank && manifest.files.iter().all(|file| *file.name != *name) {
+                fs::remove_file(&at).map_err(CheckpointError::io("remove", &at))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the files of the complete checkpoint of `step` by `written`, which stand beside them and hold everything.
+    pub(super) fn replace_files(&self, step: u64, written: Vec<RankFile>) -> Result<(), CheckpointError> {
+        let complete = self.of_step(step);
+        sync_folder(&complete)?;
+        let manifest = self.change_manifest(step, |manifest| {
+            let whole = Manifest::new(step, manifest.topology, written);
+            (manifest.base, manifest.files, manifest.tensors) = (None, whole.files, whole.tensors);
+        })?;
+        self.sweep_files(&complete, &manifest)
+    }
+
+    /// Changes the manifest of the complete checkpoint of `step`, which is replaced at once, if there is any change.
+    fn change_manifest(
+        &self,
+        step: u64,
+        change: impl FnOnce(&mut Manifest),
+    ) -> Result<Manifest, CheckpointError> {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete = self.of_step(step);
+        let path = complete.join(manifest::NAME);
+        let mut manifest = read_manifest(&path)?;
+        let before = manifest.clone();
+        change(&mut manifest);
+        if manifest != before {
+            let text = manifest.to_text(&path)?;
+            let partial = complete.join(format!(".{}.partial", manifest::NAME));
+            write_synced(&partial, &text)?;
+            fs::rename(&partial, &path).map_err(CheckpointError::io("replace", &path))?;
+            sync_folder(&complete)?;
+        }
+        Ok(manifest)
     }
 
     /// The folder's path.
@@ -60,7 +123,7 @@ impl Folder {
 
     /// Makes an empty folder for the files of `step`. They become a checkpoint by [`Folder::commit`].
     pub fn begin(&self, step: u64) -> Result<PathBuf, CheckpointError> {
-        let path = self.complete(step);
+        let path = self.of_step(step);
         if fs::symlink_metadata(&path).is_ok() {
             return Err(CheckpointError::Exists { path, step });
         }
@@ -78,7 +141,7 @@ impl Folder {
     /// Completes the checkpoint of `manifest.step`, all of whose files are written. Refuses a manifest whose pieces do
     /// not make up their tensors.
     pub fn commit(&self, manifest: &Manifest) -> Result<PathBuf, CheckpointError> {
-        let (writing, complete) = (self.writing(manifest.step), self.complete(manifest.step));
+        let (writing, complete) = (self.writing(manifest.step), self.of_step(manifest.step));
         let path = writing.join(manifest::NAME);
         let text = manifest.to_text(&path)?;
         for file in &manifest.files {
@@ -97,7 +160,7 @@ impl Folder {
 
     /// Deletes the checkpoint of `step`.
     pub fn remove(&self, step: u64) -> Result<(), CheckpointError> {
-        let complete = self.complete(step);
+        let complete = self.of_step(step);
         let deleting = self.root.join(format!("{DELETING}{}", folder_name(step)));
         remove_all(&deleting)?;
         // The name goes first: a half deleted folder must not look complete.
@@ -112,28 +175,28 @@ impl Folder {
         step: u64,
         change: impl FnOnce(&mut serde_json::Value),
     ) -> Result<(), CheckpointError> {
-        let complete = self.complete(step);
-        let path = complete.join(manifest::NAME);
-        let mut manifest = super::read::read_manifest(&path)?;
-        let before = manifest.extra.clone();
-        change(&mut manifest.extra);
-        if manifest.extra == before {
-            return Ok(());
-        }
-        let text = manifest.to_text(&path)?;
-        let partial = complete.join(format!(".{}.partial", manifest::NAME));
-        write_synced(&partial, &text)?;
-        fs::rename(&partial, &path).map_err(CheckpointError::io("replace", &path))?;
-        sync_folder(&complete)
+        self.change_manifest(step, |manifest| change(&mut manifest.extra)).map(drop)
     }
 
     /// Copies the complete checkpoint at `from`, of `step`, into this folder, unless it has one of that step.
     pub fn adopt(&self, step: u64, from: &Path) -> Result<(), CheckpointError> {
-        if self.complete(step).exists() {
+        if self.of_step(step).exists() {
             return Ok(());
         }
-        let manifest = super::read::read_manifest(&from.join(manifest::NAME))?;
+        let mut manifest = read_manifest(&from.join(manifest::NAME))?;
         let writing = self.begin(step)?;
+        if manifest.base.is_some() {
+            // What an increment builds on stays where it is.
+            let written = write_whole(
+                &Checkpoint::open(from)?,
+                &writing,
+                manifest::file_name,
+                &AtomicBool::new(false),
+            )?;
+            let whole = Manifest::new(step, manifest.topology, written);
+            (manifest.base, manifest.files, manifest.tensors) = (None, whole.files, whole.tensors);
+            return self.commit(&manifest).map(drop);
+        }
         for file in &manifest.files {
             let to = writing.join(&file.name);
             fs::copy(from.join(&file.name), &to).map_err(CheckpointError::io("copy", &to))?;
@@ -142,17 +205,28 @@ impl Folder {
         self.commit(&manifest).map(drop)
     }
 
-    /// Deletes all but the `keep` latest checkpoints and that of step `best`, the oldest first. Returns the steps of those that
-    /// were deleted.
+    /// Deletes all but the `keep` latest checkpoints, that of step `best` and what these build on, the newest first. Returns the steps of
+    /// those that were deleted.
     pub fn prune(&self, keep: NonZeroUsize, best: Option<u64>) -> Result<Vec<u64>, CheckpointError> {
         let mut steps: Vec<u64> = self.list()?.into_iter().map(|(step, _)| step).collect();
-        steps.truncate(steps.len().saturating_sub(keep.get()));
-        steps.retain(|&step| Some(step) != best);
-        steps.iter().try_for_each(|&step| self.remove(step))?;
+        let latest = steps.split_off(steps.len().saturating_sub(keep.get()));
+        let mut needed = HashSet::new();
+        for step in latest.into_iter().chain(best) {
+            let mut next = Some(step);
+            while let Some(step) = next.filter(|&step| needed.insert(step)) {
+                // One that cannot be read builds on nothing that is of use.
+                let manifest = read_manifest(&self.of_step(step).join(manifest::NAME)).ok();
+                next = manifest.and_then(|manifest| manifest.base).map(|base| base.step);
+            }
+        }
+        steps.retain(|step| !needed.contains(step));
+        // Increments before what they build on: whoever is killed between the two leaves no increment without its base.
+        steps.iter().rev().try_for_each(|&step| self.remove(step))?;
         Ok(steps)
     }
 
-    fn complete(&self, step: u64) -> PathBuf {
+    /// Folder of the checkpoint of `step`, complete or not there.
+    pub(super) fn of_step(&self, step: u64) -> PathBuf {
         self.root.join(folder_name(step))
     }
 

@@ -4,7 +4,7 @@
 //! The checksum is of bytes, not of values, so that no second rendering of a number can differ from the first.
 
 use super::CheckpointError;
-use super::entries::{FileEntry, TensorEntry, TopologyEntry};
+use super::entries::{BaseEntry, FileEntry, TensorEntry, TopologyEntry};
 use super::tiling;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,6 +17,8 @@ pub(super) const NAME: &str = "manifest.json";
 pub(super) const MAX_BYTES: usize = 256 << 20;
 const FORMAT: &str = "campanile-checkpoint";
 const VERSION: u32 = 1;
+/// Version of a manifest with an identity, which increments may build on.
+const CHAINED: u32 = 2;
 /// The text around the checksum, at the end of the file.
 const BEFORE_CHECKSUM: &str = ",\n  \"sha256\": \"";
 const AFTER_CHECKSUM: &str = "\"\n}\n";
@@ -43,6 +45,13 @@ pub struct Manifest {
     pub extra: serde_json::Value,
     /// Digest of all parameters, where it was computed.
     pub parameters_sha256: Option<String>,
+    /// Identity of the checkpoint, which later increments name: a digest of what was first written. It stays when the small state changes and
+    /// when increments are brought together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The checkpoint that this increment builds on; `None` for one that holds everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseEntry>,
     /// Files of the checkpoint.
     pub files: Vec<FileEntry>,
     /// Pieces of tensors in the files.
@@ -66,9 +75,21 @@ impl Manifest {
             run: serde_json::Value::Null,
             extra: serde_json::Value::Null,
             parameters_sha256: None,
+            identity: None,
+            base: None,
             files,
             tensors,
         }
+    }
+
+    /// Lets increments build on the checkpoint, which builds on `base` itself if that is given.
+    #[must_use]
+    pub fn chained(mut self, base: Option<BaseEntry>) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.step.to_le_bytes());
+        self.files.iter().for_each(|file| hash.update(&file.sha256));
+        (self.version, self.identity, self.base) = (CHAINED, Some(hex(hash.finalize())), base);
+        self
     }
 
     /// The text of the manifest, checksum included. `path` is where it will stand, for errors.
@@ -102,8 +123,8 @@ impl Manifest {
         if head.format != FORMAT {
             return Err(malformed(format!("format is {:?}, expected {FORMAT:?}", head.format)));
         }
-        if head.version != u64::from(VERSION) {
-            let (got, supported) = (head.version, VERSION);
+        if ![VERSION, CHAINED].map(u64::from).contains(&head.version) {
+            let (got, supported) = (head.version, CHAINED);
             return Err(CheckpointError::Version { path: path.to_owned(), got, supported });
         }
         let manifest: Self = serde_json::from_str(&body).map_err(json)?;
@@ -133,6 +154,18 @@ impl Manifest {
             format!("{files} files of {hosts} hosts × {ranks_per_host} ranks, each of which writes one")
         } else if self.tensors.is_empty() {
             "no tensors; every model has some".into()
+        } else if (self.version == CHAINED) != self.identity.is_some() {
+            let has = if self.version == CHAINED { "needs an" } else { "has no" };
+            format!("version {} of the format {has} identity", self.version)
+        } else if let Some(base) = self.base.as_ref().filter(|base| base.step >= self.step) {
+            format!(
+                "an increment of step {} that builds on step {}, which is not before it",
+                self.step, base.step
+            )
+        } else if let Some(piece) =
+            self.tensors.iter().find(|piece| piece.listed.is_some() && self.base.is_none())
+        {
+            format!("tensor {} has some of its rows, but there is no base that has the others", piece.name)
         } else {
             return Ok(());
         };
@@ -158,6 +191,8 @@ impl Manifest {
         for piece in &self.tensors {
             let problem = if !files.contains(piece.file.as_str()) {
                 "is not among the files"
+            } else if piece.listed.as_ref() == Some(&piece.key) {
+                "holds row numbers under this key"
             } else if !keys.insert((&piece.file, &piece.key)) {
                 "holds this key for another piece too"
             } else {
@@ -198,14 +233,20 @@ fn unseal(path: &Path, text: &str) -> Result<String, CheckpointError> {
 }
 
 /// Name of the file that `rank` writes.
-pub(super) fn file_name(rank: usize) -> String {
+pub(crate) fn file_name(rank: usize) -> String {
     format!("rank-{rank:04}.safetensors")
 }
 
-/// The rank whose file has this name: of this very form, so that no name leads out of the folder.
-fn rank_of(name: &str) -> Option<usize> {
-    let rank = name.strip_prefix("rank-")?.strip_suffix(".safetensors")?.parse().ok()?;
-    (file_name(rank) == name).then_some(rank)
+/// Name of the file that holds what increments of `rank` and their base come to.
+pub(super) fn whole_name(rank: usize) -> String {
+    format!("whole-{rank:04}.safetensors")
+}
+
+/// The rank whose file has this name: of one of these very forms, so that no name leads out of the folder.
+pub(super) fn rank_of(name: &str) -> Option<usize> {
+    let number = name.strip_prefix("rank-").or_else(|| name.strip_prefix("whole-"))?;
+    let rank = number.strip_suffix(".safetensors")?.parse().ok()?;
+    [file_name(rank), whole_name(rank)].iter().any(|form| form == name).then_some(rank)
 }
 
 /// Hexadecimal digits of a digest.

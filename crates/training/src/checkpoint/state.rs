@@ -18,28 +18,43 @@
 use crate::Error;
 use crate::cache::{TableRows, TableRowsMut};
 use crate::checkpoint::slices::{self, Slices};
-use crate::checkpoint::write::Stream;
+use crate::checkpoint::write::{Listed, Stream};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
-use kernels::Buffer;
+use kernels::{Buffer, RowCopies, RowRounding, store_row, stored_row};
 use spec::model::{BlockName, Parameter};
 use spec::placement::Shard;
 use spec::run::Run;
 use spec::table_format::TableFormat;
 use spec::wire::Reduced;
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes that are restored at a time.
 const BLOCK: usize = 1 << 20;
 
-/// What `index`, a rank of `run`, has to keep, to be read as it is written. No rows are on their way between files and memory.
-pub(crate) fn streams<'a>(run: &Run, index: usize, rank: &'a RankState) -> Vec<Stream<'a>> {
+/// What `index`, a rank of `run`, has to keep, to be read as it is written: everything, or of its tables the rows in `updated`, by table.
+/// No rows are on their way between files and memory.
+pub(crate) fn streams<'a>(
+    run: &Run,
+    index: usize,
+    rank: &'a RankState,
+    updated: Option<Vec<Vec<u32>>>,
+) -> Vec<Stream<'a>> {
     let mut streams = Vec::new();
+    let mut updated = updated.map(Vec::into_iter);
     for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+        let rows = updated.as_mut().map(|updated| updated.next().unwrap_or_default());
         // The first holder keeps what several have.
-        if shard.holders.ranks()[0] == index {
-            streams.extend(of_table(run, shard, rank.rows_of(i)));
+        if !is_kept_by(shard, index) {
+            continue;
         }
+        streams.extend(match rows {
+            None => of_table(run, shard, rank.rows_of(i)),
+            Some(rows) => of_updated_rows(run, shard, (rank, i), rows),
+        });
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
     for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
@@ -68,6 +83,30 @@ pub(crate) fn streams<'a>(run: &Run, index: usize, rank: &'a RankState) -> Vec<S
     streams
 }
 
+/// Whether a rank keeps a shard that it holds: the first of several holders does.
+pub(crate) fn is_kept_by(shard: &Shard, rank: usize) -> bool {
+    shard.holders.ranks()[0] == rank
+}
+
+/// Whether a checkpoint has the tables of `index`, a rank of `run`, in the rectangles in which this run keeps them.
+pub(crate) fn is_cut_as(run: &Run, index: usize, checkpoint: &Checkpoint) -> bool {
+    let there: HashSet<_> = checkpoint
+        .manifest()
+        .tensors
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.rows.clone(), entry.columns.clone()))
+        .collect();
+    let kept = run.placement.held_by(index).iter().filter(|shard| is_kept_by(shard, index));
+    kept.into_iter().all(|shard| {
+        let weight = table_weight(&run.model.features()[shard.feature].name);
+        let state = table_state(run, shard);
+        there.contains(&(weight.as_str(), shard.rows.clone(), shard.columns.clone()))
+            && state
+                .iter()
+                .all(|part| there.contains(&(part.name.as_str(), shard.rows.clone(), part.columns.clone())))
+    })
+}
+
 /// Weights of a shard, and what the optimizer keeps of them.
 fn of_table<'a>(run: &Run, shard: &Shard, table: TableRows<'a>) -> Vec<Stream<'a>> {
     let feature = &run.model.features()[shard.feature];
@@ -77,6 +116,7 @@ fn of_table<'a>(run: &Run, shard: &Shard, table: TableRows<'a>) -> Vec<Stream<'a
         rows: shard.rows.clone(),
         columns: shard.columns.clone(),
         format: table.format(),
+        listed: None,
         read: Box::new(move |rows, bytes| Ok(table.read_stored(rows, bytes)?)),
     }];
     let state = table_state(run, shard);
@@ -98,11 +138,73 @@ fn of_table<'a>(run: &Run, shard: &Shard, table: TableRows<'a>) -> Vec<Stream<'a
             rows: shard.rows.clone(),
             columns,
             format: TableFormat::F32,
+            listed: None,
             read: Box::new(read),
         });
     }
     streams
 }
+
+/// Some rows of a shard, and what the optimizer keeps of them. Weights are rounded where increments have fewer bits than the table.
+fn of_updated_rows<'a>(
+    run: &Run,
+    shard: &Shard,
+    (rank, table): (&'a RankState, usize),
+    rows: Vec<u32>,
+) -> Vec<Stream<'a>> {
+    let (feature, kept) = (&run.model.features()[shard.feature], rank.rows_of(table).format());
+    let Shard { rows: of_shard, columns, .. } = shard;
+    let rectangle = format!("[{}:{},{}:{}]", of_shard.start, of_shard.end, columns.start, columns.end);
+    let listed = Listed { key: format!("tables.{}.rows{rectangle}", feature.name), rows: Arc::new(rows) };
+    let state = table_state(run, shard);
+    let dim = columns.len();
+    let weight_bytes = kept.row_bytes(dim);
+    let record_bytes =
+        weight_bytes + size_of::<f32>() * state.iter().map(|part| part.columns.len()).sum::<usize>();
+    // A stream of the bytes that `put` makes of the record of each row.
+    let stream = |name: String, width: usize, columns: Range<usize>, format: TableFormat, put: PutRecord| {
+        let (rows, copies) = (listed.rows.clone(), RefCell::new(RowCopies::new(rank.device())));
+        let row_bytes = format.row_bytes(columns.len());
+        let read = move |some: Range<usize>, bytes: &mut [u8]| {
+            let mut records = vec![0; some.len() * record_bytes];
+            rank.read_records(table, &rows[some], &mut copies.borrow_mut(), &mut records)?;
+            let records = records.chunks_exact(record_bytes);
+            bytes.chunks_exact_mut(row_bytes).zip(records).for_each(|(to, record)| put(record, to));
+            Ok(())
+        };
+        Stream {
+            name,
+            shape: vec![feature.rows, width],
+            rows: of_shard.clone(),
+            columns,
+            format,
+            listed: Some(listed.clone()),
+            read: Box::new(read),
+        }
+    };
+    let smaller = |format: &TableFormat| format.row_bytes(dim) < weight_bytes;
+    let format = run.checkpoints.increment_format.filter(smaller).unwrap_or(kept);
+    let put: PutRecord = if format == kept {
+        Box::new(move |record, to| to.copy_from_slice(&record[..weight_bytes]))
+    } else {
+        Box::new(move |record, to| {
+            let mut floats = vec![0.0; dim];
+            stored_row(kept, &record[..weight_bytes], &mut floats);
+            store_row(format, &floats, RowRounding::NEAREST, to);
+        })
+    };
+    let width = run.model.row_width(shard.feature);
+    let mut streams = vec![stream(table_weight(&feature.name), width, columns.clone(), format, put)];
+    for StatePart { name, tensor_width, columns, at } in state {
+        let first = weight_bytes + size_of::<f32>() * at;
+        let put = move |record: &[u8], to: &mut [u8]| to.copy_from_slice(&record[first..][..to.len()]);
+        streams.push(stream(name, tensor_width, columns, TableFormat::F32, Box::new(put)));
+    }
+    streams
+}
+
+/// Makes what a file has of a row from its record: weights as they are kept, then optimizer state.
+type PutRecord = Box<dyn Fn(&[u8], &mut [u8])>;
 
 /// A whole tensor of floats that lies in a buffer from `at` on.
 fn of_buffer(name: String, shape: Vec<usize>, buffer: &Buffer<f32>, at: usize) -> Stream<'_> {
@@ -113,6 +215,7 @@ fn of_buffer(name: String, shape: Vec<usize>, buffer: &Buffer<f32>, at: usize) -
         rows: 0..rows,
         columns: 0..width,
         format: TableFormat::F32,
+        listed: None,
         read: Box::new(move |rows, bytes| Ok(buffer.read_bytes(at + rows.start * width, bytes)?)),
     }
 }

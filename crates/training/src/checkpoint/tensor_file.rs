@@ -6,10 +6,9 @@
 use super::CheckpointError;
 use super::entries::FileEntry;
 use super::manifest::hex;
-use super::values::{dtype, element_bytes};
+use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
-use spec::table_format::TableFormat;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -36,22 +35,22 @@ pub(super) struct TensorFile<W: Write> {
 }
 
 impl<W: Write> TensorFile<W> {
-    /// Begins a file in `out` for tensors of these names, shapes in the file and formats. Their data follows by [`TensorFile::write`], in this
+    /// Begins a file in `out` for tensors of these names, shapes in the file and types. Their data follows by [`TensorFile::write`], in this
     /// order. Names are not repeated.
     pub fn begin(
         path: &Path,
         out: W,
-        tensors: &[(&str, Vec<usize>, TableFormat)],
+        tensors: &[(&str, Vec<usize>, Dtype)],
         notes: Option<HashMap<String, String>>,
     ) -> Result<Self, CheckpointError> {
         if tensors.iter().any(|(name, ..)| *name == NOTES) {
             return Err(CheckpointError::malformed(path, format!("no tensor can have the name {NOTES}")));
         }
         let mut end = 0;
-        let infos = tensors.iter().map(|(name, shape, format)| {
+        let infos = tensors.iter().map(|(name, shape, dtype)| {
             let start = end;
-            end += element_bytes(*format) * shape.iter().product::<usize>();
-            let info = TensorInfo { dtype: dtype(*format), shape: shape.clone(), data_offsets: (start, end) };
+            end += dtype.bitsize() / 8 * shape.iter().product::<usize>();
+            let info = TensorInfo { dtype: *dtype, shape: shape.clone(), data_offsets: (start, end) };
             (name.to_string(), info)
         });
         let header = Metadata::new(notes, infos.collect())

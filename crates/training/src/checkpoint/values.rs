@@ -16,29 +16,11 @@ pub enum Values {
 }
 
 impl Values {
-    /// Rows of zeros in a format.
-    pub(super) fn zeroed(format: TableFormat, [rows, columns]: [usize; 2]) -> Self {
-        match format {
-            TableFormat::F32 => Self::F32(vec![0.0; rows * columns]),
-            TableFormat::F16 | TableFormat::Bf16 => Self::Half(format, vec![0; rows * columns]),
-            TableFormat::Int8 => Self::Int8(vec![0; rows * format.row_bytes(columns)]),
-        }
-    }
-
     /// The numbers as a file has them.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::F32(floats) => bytemuck::cast_slice(floats),
             Self::Half(_, halves) => bytemuck::cast_slice(halves),
-            Self::Int8(codes) => codes,
-        }
-    }
-
-    /// The numbers as a file has them, to be filled in.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::F32(floats) => bytemuck::cast_slice_mut(floats),
-            Self::Half(_, halves) => bytemuck::cast_slice_mut(halves),
             Self::Int8(codes) => codes,
         }
     }

@@ -29,6 +29,8 @@ pub enum Event<'a> {
         path: &'a Path,
         /// Size of the checkpoint.
         bytes: u64,
+        /// Step of the checkpoint that it builds on, where it is an increment.
+        base: Option<u64>,
         /// Seconds that training stood still for the copy.
         copy_s: f64,
         /// Seconds until it was complete, beside training.

@@ -4,10 +4,14 @@
 //! through these stages, none of which holds training up but the first:
 //!
 //! ```text
-//! copy        every rank copies its state
-//! writing     a thread on every rank writes it
+//! copy        every rank copies its state, or of its tables the rows that were updated since the checkpoint before; what is more than the
+//!             memory for copies is written at once
+//! writing     a thread on every rank writes the copy
 //! committing  once all have written, a thread of rank 0 writes the manifest and gives the folder its final name
 //! ```
+//!
+//! Increments build on each other. Once there are as many as the run allows, a thread of rank 0 brings them together with their base
+//! (`run::compaction`); where it does not keep up, the next checkpoint is full.
 //!
 //! A manifest says which step is the best so far. That step's checkpoint is pruned only once a checkpoint is complete whose
 //! manifest names a better one.
@@ -15,11 +19,12 @@
 use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, RankFile, Stream, TopologyEntry, of_step, write_pieces,
-    write_streams, writing,
+    BaseEntry, Checkpoint, CheckpointError, Folder, Manifest, PendingFile, RankFile, Stream, TopologyEntry,
+    file_name, of_step, write_streams, writing,
 };
 use crate::metrics::Histogram;
 use crate::run::best::{self, BestSoFar};
+use crate::run::compaction::Compaction;
 use crate::run::event::Event;
 use crate::run::scores::Scores;
 use crate::run::session::Session;
@@ -27,7 +32,7 @@ use crate::step::gather::{gathered, merged, to_first};
 use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use serde::{Deserialize, Serialize};
-use spec::run::{Every, Run};
+use spec::run::{CheckpointKind, Every, Run};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -66,6 +71,10 @@ pub(crate) struct Supervisor<'a> {
     /// Seconds since the last checkpoint was begun, as all ranks agree on them.
     since_saved: f64,
     last_saved: Option<u64>,
+    /// The checkpoint since which updated rows are known, and which an increment may build on.
+    base: Option<u64>,
+    /// Increments since a checkpoint that holds everything, and what brings them together; on rank 0 only.
+    compaction: Compaction,
     /// Best evaluation so far, where the best state is looked for.
     best: Option<BestSoFar>,
     /// Digest of the state being saved, where it is known: at the end.
@@ -81,6 +90,8 @@ struct Stage {
     copy_s: f64,
     bytes: u64,
     extra: Option<serde_json::Value>,
+    /// The checkpoint that this one builds on.
+    base: Option<u64>,
     work: Work,
 }
 
@@ -115,6 +126,8 @@ impl<'a> Supervisor<'a> {
             due: false,
             since_saved: 0.0,
             last_saved,
+            base: None,
+            compaction: Compaction::new(run.checkpoints.increments),
             best,
             parameters_sha256: None,
             agreed,
@@ -125,6 +138,7 @@ impl<'a> Supervisor<'a> {
     /// Brings the rank to where the checkpoint to be resumed left it.
     pub fn restore(&mut self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
         state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
+        self.resume_chain(checkpoint)?;
         let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
             .map_err(|e| Error::Resume { problem: format!("the field `extra` of the manifest: {e}") })?;
         if extra.seen.len() != 2 * Histogram::BINS {
@@ -140,6 +154,32 @@ impl<'a> Supervisor<'a> {
         {
             *best = before;
             self.adopt_best(checkpoint)?;
+        }
+        Ok(())
+    }
+
+    /// Notes from here on which rows are updated, if increments are to be written.
+    pub fn track_updates(&self, rank: &mut RankState) -> Result<(), Error> {
+        if self.session.checkpoints.is_none() || self.run.checkpoints.kind != CheckpointKind::Incremental {
+            return Ok(());
+        }
+        let (index, placement) = (self.world.rank(), &self.run.placement);
+        rank.track_updates(|table| state::is_kept_by(&placement.held_by(index)[table], index))
+    }
+
+    /// Lets increments build on the checkpoint that the run goes on from, if it lies in the same folder and its tables are cut as they are here.
+    fn resume_chain(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        let incremental = self.run.checkpoints.kind == CheckpointKind::Incremental;
+        let Some(step) = self.last_saved.filter(|_| incremental && checkpoint.manifest().identity.is_some())
+        else {
+            return Ok(());
+        };
+        let cut_as_here = state::is_cut_as(self.run, self.world.rank(), checkpoint);
+        let mut others = [f64::from(u8::from(!cut_as_here))];
+        self.world.all_reduce_f64(&self.label, &mut others)?;
+        if others[0] == 0.0 {
+            self.base = Some(step);
+            self.compaction.resume(checkpoint);
         }
         Ok(())
     }
@@ -214,13 +254,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn kept(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.run.checkpoints_kept).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(self.run.checkpoints.keep).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Called after every step, `step` of them being done.
     pub fn after_step(&mut self, rank: &mut RankState, step: u64) -> Result<ControlFlow<()>, Error> {
         let saves = self.session.checkpoints.is_some();
-        let every = self.run.checkpoint_every.filter(|_| saves);
+        let every = self.run.checkpoints.every.filter(|_| saves);
         let due_now = matches!(every, Some(Every::Steps(every)) if step.is_multiple_of(every));
         self.due |= due_now;
         if step < self.agree_at && !due_now {
@@ -266,6 +306,11 @@ impl<'a> Supervisor<'a> {
             self.begin(rank, step)?;
             self.complete()?;
         }
+        // What is half brought together is left as it was.
+        self.compaction.stop()?;
+        if let Some(folder) = self.folder.as_ref().filter(|_| self.base.is_some()) {
+            folder.prune(self.kept(), self.best().and_then(BestSoFar::best).map(|best| best.step))?;
+        }
         Ok(())
     }
 
@@ -285,26 +330,28 @@ impl<'a> Supervisor<'a> {
             (index == 0).then(|| serde_json::to_value(Extra { seen, best: self.best.clone() })).transpose();
         let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
         rank.settle_rows()?;
-        let streams = state::streams(self.run, index, rank);
+        let base = self.base_of_next()?;
+        let updated = rank.take_updated()?;
+        let streams = state::streams(self.run, index, rank, base.map(|_| updated));
         let bytes = streams.iter().map(Stream::bytes).sum();
-        let writing = writing(&saving.root, step);
-        let thread = match &self.run.table_cache {
-            // What is larger than memory is not copied there: training waits while it is written.
-            Some(cache) if cache.shards.any() => {
-                let written = write_streams(&writing, index, &streams)?;
-                std::thread::spawn(move || Ok(written))
-            }
-            _ => {
-                let pieces = streams.iter().map(Stream::copied).collect::<Result<Vec<_>, _>>()?;
-                std::thread::spawn(move || write_pieces(&writing, index, &pieces))
-            }
-        };
+        let path = writing(&saving.root, step).join(file_name(index));
+        let pending = write_streams(path, &streams, self.run.copied_bytes())?;
+        let thread = std::thread::spawn(move || PendingFile::finish(pending));
         let copy_s = began.elapsed().as_secs_f64();
         let work = Work::Writing(thread);
-        self.stage = Some(Stage { step, began, copy_s, bytes, extra, work });
+        self.stage = Some(Stage { step, began, copy_s, bytes, extra, base, work });
+        self.base = (self.run.checkpoints.kind == CheckpointKind::Incremental).then_some(step);
         self.due = false;
         self.since_saved = 0.0;
         Ok(())
+    }
+
+    /// The checkpoint that the next one builds on; `None` for a full one. All ranks agree: rank 0 knows how long the chain is.
+    fn base_of_next(&mut self) -> Result<Option<u64>, Error> {
+        let Some(base) = self.base else { return Ok(None) };
+        let mut full = [f64::from(u8::from(self.compaction.is_behind()))];
+        self.world.all_reduce_f64(&self.label, &mut full)?;
+        Ok((full[0] == 0.0).then_some(base))
     }
 
     /// Waits for the checkpoint under way. Ranks ask each other how far they are, so that none waits for a slow one
@@ -329,7 +376,7 @@ impl<'a> Supervisor<'a> {
         match stage.work {
             Work::Writing(thread) => {
                 let written = joined(thread)?;
-                let manifest = self.manifest(&mut stage.extra, stage.step, &written)?;
+                let manifest = self.manifest((stage.step, stage.base), &mut stage.extra, &written)?;
                 let keep = self.kept();
                 let commit = self.folder.clone().zip(manifest).map(|(folder, manifest)| {
                     let best = BestSoFar::of(&manifest).and_then(|best| best.best().map(|best| best.step));
@@ -346,11 +393,15 @@ impl<'a> Supervisor<'a> {
                 let mut bytes = [stage.bytes as f64];
                 self.world.all_reduce_f64(&self.label, &mut bytes)?;
                 self.last_saved = Some(stage.step);
+                if let Some(folder) = &self.folder {
+                    self.compaction.saved(folder, stage.step, stage.base.is_some())?;
+                }
                 if let Some(path) = path {
                     (self.session.observe)(Event::Saved {
                         step: stage.step,
                         path: &path,
                         bytes: bytes[0] as u64,
+                        base: stage.base,
                         copy_s: stage.copy_s,
                         write_s: stage.began.elapsed().as_secs_f64() - stage.copy_s,
                     });
@@ -362,9 +413,9 @@ impl<'a> Supervisor<'a> {
 
     /// Brings together what every rank wrote; on rank 0 only.
     fn manifest(
-        &self,
+        &mut self,
+        (step, base): (u64, Option<u64>),
         extra: &mut Option<serde_json::Value>,
-        step: u64,
         written: &RankFile,
     ) -> Result<Option<Manifest>, Error> {
         let unreadable = |e: serde_json::Error| Error::Resume { problem: e.to_string() };
@@ -386,6 +437,11 @@ impl<'a> Supervisor<'a> {
         let mut manifest = Manifest::new(step, topology, parts);
         (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
         manifest.parameters_sha256.clone_from(&self.parameters_sha256);
+        if self.run.checkpoints.kind == CheckpointKind::Incremental {
+            let identity = self.compaction.identity().to_owned();
+            manifest = manifest.chained(base.map(|step| BaseEntry { step, identity }));
+            self.compaction.set_identity(manifest.identity.as_deref());
+        }
         Ok(Some(manifest))
     }
 }
@@ -393,6 +449,7 @@ impl<'a> Supervisor<'a> {
 impl Drop for Supervisor<'_> {
     /// A run that fails leaves no thread behind that writes, and nothing half written.
     fn drop(&mut self) {
+        let _ = self.compaction.stop();
         let Some(Stage { step, work, .. }) = self.stage.take() else { return };
         match work {
             Work::Writing(thread) => drop(thread.join()),

@@ -125,6 +125,7 @@ impl<'a> Trainer<'a> {
         } else if let Some((checkpoint, taken)) = session.warm_start.filter(|_| !session.paced()) {
             warm_start(run, world.rank(), &mut rank, checkpoint, taken)?;
         }
+        supervisor.track_updates(&mut rank)?;
         let mut execution = match session.compute {
             Compute::Real => Execution::new(schedule),
             Compute::Paced(pace) => {

@@ -12,7 +12,10 @@ use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
 use crate::step::read_back::{Arrived, ReadBack};
 use crate::step::rounding::Rounding;
-use kernels::{Bce, Buffer, Device, DotUpdate, LookupDot, Round, Table, Update, UpdateDense};
+use kernels::{
+    Bce, Buffer, Device, DotUpdate, LookupDot, Round, RowCopies, RowMarks, Table, TakeRows, Update,
+    UpdateDense,
+};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
@@ -228,6 +231,48 @@ impl RankState {
     pub(crate) fn rows_of_mut(&mut self, table: usize) -> TableRowsMut<'_> {
         let cached = self.cache.as_mut().and_then(|cache| cache.of_mut(table));
         TableRowsMut { table: &mut self.tables[table], cached }
+    }
+
+    /// Reads rows of one of the rank's tables, wherever they are: of each, a record of its weights as they are kept, then its optimizer state.
+    pub(crate) fn read_records(
+        &self,
+        table: usize,
+        rows: &[u32],
+        copies: &mut RowCopies,
+        records: &mut [u8],
+    ) -> Result<(), Error> {
+        let TableRows { table, cached } = self.rows_of(table);
+        match cached {
+            Some(cached) => cached.read_some_records(table, rows, copies, records),
+            None => Ok(self.device.take_rows(TakeRows { table, slots: rows, copies, records })?),
+        }
+    }
+
+    /// Notes from here on which rows are updated, in those of the rank's tables that `which` names.
+    pub(crate) fn track_updates(&mut self, which: impl Fn(usize) -> bool) -> Result<(), Error> {
+        for (i, table) in self.tables.iter_mut().enumerate().filter(|(i, _)| which(*i)) {
+            match self.cache.as_mut().and_then(|cache| cache.of_mut(i)) {
+                Some(cached) => cached.track_updates()?,
+                None => table.updated = Some(RowMarks::new(&self.device, table.rows)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that were updated since they were last asked for, by table, those of a batch that is under way included; none of tables that are not
+    /// tracked.
+    pub(crate) fn take_updated(&mut self) -> Result<Vec<Vec<u32>>, Error> {
+        let cache = &mut self.cache;
+        let of = |(i, table): (usize, &mut Table)| match cache.as_mut().and_then(|cache| cache.of_mut(i)) {
+            Some(cached) => cached.take_updated(),
+            None => table.updated.as_mut().map_or(Ok(Vec::new()), |marks| Ok(marks.take()?)),
+        };
+        self.tables.iter_mut().enumerate().map(of).collect()
+    }
+
+    /// Device of the rank.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// What tables larger than memory did so far.

@@ -15,6 +15,7 @@ fn manifest() -> Manifest {
         shape: vec![4, 2],
         rows,
         columns,
+        listed: None,
     };
     let tensors = vec![tensor("a", 0..4, 0..2), tensor("b", 0..1, 0..2), tensor("b", 1..4, 0..2)];
     let file = FileEntry { name, bytes: 100, sha256: "0".repeat(CHECKSUM_DIGITS) };
@@ -51,9 +52,20 @@ fn what_does_not_belong_is_refused() {
         assert!(error.starts_with("step-000000000007/manifest.json: "), "{error}");
         assert!(error.contains(expected), "{error:?} does not say {expected:?}");
     };
-    says("version 2 of the format", &|m| {
-        m["version"] = json!(2);
+    says("version 3 of the format", &|m| {
+        m["version"] = json!(3);
         m["news"] = json!(true);
+    });
+    says("needs an identity", &|m| m["version"] = json!(2));
+    says("has no identity", &|m| m["identity"] = json!("abc"));
+    let base = |step: u64| json!({ "step": step, "identity": "abc" });
+    says("builds on step 7, which is not before it", &|m| {
+        (m["version"], m["identity"], m["base"]) = (json!(2), json!("abc"), base(7));
+    });
+    says("no base that has the others", &|m| m["tensors"][0]["listed"] = json!("a.rows"));
+    says("holds row numbers under this key", &|m| {
+        (m["version"], m["identity"], m["base"]) = (json!(2), json!("abc"), base(3));
+        m["tensors"][0]["listed"] = m["tensors"][0]["key"].clone();
     });
     says("format is \"tar\"", &|m| m["format"] = json!("tar"));
     says("unknown field `news`", &|m| m["news"] = json!(true));

@@ -9,6 +9,7 @@ fn piece(rows: Range<usize>, columns: Range<usize>) -> TensorEntry {
         rows,
         columns,
         key: "t".into(),
+        listed: None,
     }
 }
 

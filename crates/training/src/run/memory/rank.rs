@@ -12,7 +12,7 @@ use spec::model::{BlockName, LinearLayer, TowerModule};
 use spec::placement::{CopyUpdate, Shard};
 use spec::program::Move;
 use spec::program::{Program, Units};
-use spec::run::Run;
+use spec::run::{CheckpointKind, Run};
 use spec::schedule::{Bucket, Schedule, Slot, Task};
 use spec::table_cache::{self, CachedShard, SLOT_BYTES};
 
@@ -121,6 +121,7 @@ impl<'a> Shape<'a> {
             self.add_tables(rank, &mut need);
         }
         if self.purpose.saves {
+            need.checkpoint = need.checkpoint.min(self.run.copied_bytes() as f64);
             // What is written goes through a buffer.
             need.checkpoint += WRITER + need.checkpoint.min(WRITTEN);
         }
@@ -153,8 +154,14 @@ impl<'a> Shape<'a> {
             need.tables += exactly(stored / 4.0);
             need.optimizer += exactly(state);
             // Copies are written once, by their first holder. What is larger than memory is written as it is read.
-            if self.purpose.saves && cache.is_none() && shard.holders.ranks()[0] == rank {
+            if self.purpose.saves && shard.holders.ranks()[0] == rank {
                 need.checkpoint += stored + 4.0 * state;
+                if self.run.checkpoints.kind == CheckpointKind::Incremental {
+                    // A bit for each row that was updated, and the numbers of the rows while an increment is written.
+                    let rows = shard.rows.len() as f64;
+                    need.tables += rows / 8.0;
+                    need.checkpoint += 4.0 * rows;
+                }
             }
         }
     }

@@ -1,0 +1,84 @@
+//! Brings an increment and all that it builds on together, so that it stands alone.
+//!
+//! ```text
+//! step-000000000300/rank-0000.safetensors     rows that were updated since step 200
+//!                   whole-0000.safetensors    all rows at step 300: written beside it
+//!                   manifest.json             replaced at once; then rank-0000.safetensors is deleted
+//! ```
+//!
+//! Whoever is killed meanwhile leaves the increment as it was, or the whole checkpoint. Increments that build on this one find it by its
+//! identity, which stays.
+
+use super::folder::Folder;
+use super::manifest::{rank_of, whole_name};
+use super::write::{RowReader, Stream, write_streams};
+use super::{Checkpoint, CheckpointError, RankFile, TensorEntry};
+use spec::table_format::TableFormat;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes the checkpoint of `step` hold everything itself, unless `stop` is set meanwhile. Returns whether it does. A megabyte is in memory
+/// at a time.
+pub fn compact(folder: &Folder, step: u64, stop: &AtomicBool) -> Result<bool, CheckpointError> {
+    let checkpoint = Checkpoint::open(folder.of_step(step))?;
+    if checkpoint.manifest().base.is_none() {
+        return Ok(true);
+    }
+    folder.sweep_files(checkpoint.path(), checkpoint.manifest())?;
+    match write_whole(&checkpoint, checkpoint.path(), whole_name, stop) {
+        Ok(written) => folder.replace_files(step, written).map(|()| true),
+        Err(_) if stop.load(Ordering::Relaxed) => {
+            folder.sweep_files(checkpoint.path(), checkpoint.manifest()).map(|()| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes everything that `checkpoint` stands for into files of `folder`, as many as it has itself.
+pub(super) fn write_whole(
+    checkpoint: &Checkpoint,
+    folder: &Path,
+    name: impl Fn(usize) -> String,
+    stop: &AtomicBool,
+) -> Result<Vec<RankFile>, CheckpointError> {
+    let manifest = checkpoint.manifest();
+    let write = |file: &str| {
+        let entries = manifest.tensors.iter().filter(|entry| entry.file == file);
+        let streams: Vec<_> = entries.map(|entry| stream(checkpoint, entry, stop)).collect();
+        let rank = rank_of(file).unwrap_or_default();
+        write_streams(folder.join(name(rank)), &streams, 0)?.finish()
+    };
+    manifest.files.iter().map(|file| write(&file.name)).collect()
+}
+
+/// All rows of a rectangle.
+fn stream<'a>(checkpoint: &'a Checkpoint, entry: &'a TensorEntry, stop: &'a AtomicBool) -> Stream<'a> {
+    let TensorEntry { name, shape, rows, columns, .. } = entry;
+    let stored = TableFormat::ALL.into_iter().find(|&format| checkpoint.is_stored_as(name, columns, format));
+    let shifted = |some: Range<usize>| rows.start + some.start..rows.start + some.end;
+    let stopped = move || match stop.load(Ordering::Relaxed) {
+        true => Err(CheckpointError::Rows { problem: "stopped".into() }),
+        false => Ok(()),
+    };
+    let read: RowReader = match stored {
+        Some(_) => Box::new(move |some, bytes| {
+            stopped()?;
+            checkpoint.read_stored(name, shifted(some), columns, bytes)
+        }),
+        // Increments of fewer bits over a base of more: floats hold both.
+        None => Box::new(move |some, bytes| {
+            stopped()?;
+            checkpoint.read_rows(name, shifted(some), columns.clone(), bytemuck::cast_slice_mut(bytes))
+        }),
+    };
+    Stream {
+        name: name.clone(),
+        shape: shape.clone(),
+        rows: rows.clone(),
+        columns: columns.clone(),
+        format: stored.unwrap_or(TableFormat::F32),
+        listed: None,
+        read,
+    }
+}
