@@ -33,7 +33,7 @@ fn rows<'a>(figure: &'a Value, quantity: &str) -> Vec<(&'a str, f64, Option<f64>
 fn every_figure_is_there() {
     let names = "madmax-table1 madmax-fig3 madmax-fig4 madmax-fig7 madmax-fig8 madmax-fig9 madmax-fig10 madmax-fig11 \
                  madmax-fig12 madmax-fig13 madmax-fig14 madmax-fig15 dmt-fig6 dmt-fig12 dmt-fig13 dmt-xlrm neo-fig9 \
-                 neo-fig10 neo-fig11 neo-roofline";
+                 neo-fig10 neo-fig11 neo-capacity neo-roofline";
     for name in names.split_whitespace() {
         let figure = figure(name);
         let rows = figure["rows"].as_array().unwrap();

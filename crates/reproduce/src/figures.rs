@@ -66,6 +66,8 @@ pub enum Command {
     NeoFig10(Args),
     /// Neo, Figure 11: what halved precision, quantised collectives and larger batches bring to model A
     NeoFig11(Args),
+    /// Neo, §8.5: memory of the tables of model F by number format and optimizer
+    NeoCapacity(Args),
     /// Neo, appendix B: the roofline of models A, F and I
     NeoRoofline(Args),
 }
@@ -154,6 +156,7 @@ impl Command {
             | Command::NeoFig9(args)
             | Command::NeoFig10(args)
             | Command::NeoFig11(args)
+            | Command::NeoCapacity(args)
             | Command::NeoRoofline(args) => args,
         }
     }
@@ -184,6 +187,7 @@ impl Command {
             Command::NeoFig9(_) => neo::fig9(),
             Command::NeoFig10(_) => neo::fig10(),
             Command::NeoFig11(_) => neo::fig11(),
+            Command::NeoCapacity(_) => Ok(neo::capacity()),
             Command::NeoRoofline(_) => neo::roofline(),
         }
     }

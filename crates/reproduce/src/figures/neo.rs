@@ -7,6 +7,8 @@ use crate::error::Result;
 use pages::picture::{Curves, Picture};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategy};
+use spec::optimizer::UpdateRule;
+use spec::table_format::TableFormat;
 
 /// Model A as Neo describes it, and model I, which MAD-Max calls DLRM-B; samples a device.
 const MODELS: [(&str, &str, f64); 2] = [("model A", "neo-a", 512.0), ("model I", "dlrm-b", 2048.0)];
@@ -78,6 +80,37 @@ pub fn fig11() -> Result<Figure> {
             .into(),
     ];
     Ok(Figure { title: "Neo, Figure 11: optimisations of model A", rows, notes, pictures: Vec::new() })
+}
+
+/// §8.5: what 12 T weights of model F take with their optimizer state.
+pub fn capacity() -> Figure {
+    const WEIGHTS: f64 = 12e12;
+    const DIM: usize = 256;
+    let (per_weight, per_row) = (UpdateRule::Adagrad { eps: 1e-8 }, UpdateRule::RowWiseAdagrad { eps: 1e-8 });
+    let terabytes = |format: TableFormat, rule: &UpdateRule| {
+        let row = format.row_bytes(DIM) + size_of::<f32>() * rule.state_per_row(DIM);
+        WEIGHTS / DIM as f64 * row as f64 / 1e12
+    };
+    let row = |format: TableFormat, rule: &UpdateRule| {
+        Row::new(
+            format!("tables in {format}, {}", rule.name()),
+            "weights and optimizer state, TB",
+            terabytes(format, rule),
+        )
+    };
+    let rows = vec![
+        row(TableFormat::F32, &per_weight).beside(96.0),
+        row(TableFormat::F32, &per_row),
+        row(TableFormat::F16, &per_row).beside(24.0),
+        row(TableFormat::Int8, &per_row),
+    ];
+    let notes = vec![
+        "12·10¹² weights (Neo, Table 3) in rows of 256 (§8.5). Its footnote: 12·10¹² × 4 bytes × 2, the second for the state of each weight, is \
+         96 TB. Row-wise Adagrad keeps one float for a row of 256, 4 bytes of 1024, and FP16 halves the weights: 24 TB and .19 TB of state, \
+         which the paper rounds off. The 16 nodes have 4 TB of HBM and 24 TB of DRAM. int8 has a scale and a minimum for each row, 8 bytes."
+            .into(),
+    ];
+    Figure { title: "Neo, §8.5: memory of model F", rows, notes, pictures: Vec::new() }
 }
 
 /// Appendix B: the upper bounds of Equation 1.

@@ -179,7 +179,9 @@ impl<'a> Supervisor<'a> {
         self.world.all_reduce_f64(&self.label, &mut others)?;
         if others[0] == 0.0 {
             self.base = Some(step);
-            self.compaction.resume(checkpoint);
+            if self.folder.is_some() {
+                self.compaction.resume(checkpoint);
+            }
         }
         Ok(())
     }
@@ -349,7 +351,12 @@ impl<'a> Supervisor<'a> {
     /// The checkpoint that the next one builds on; `None` for a full one. All ranks agree: rank 0 knows how long the chain is.
     fn base_of_next(&mut self) -> Result<Option<u64>, Error> {
         let Some(base) = self.base else { return Ok(None) };
-        let mut full = [f64::from(u8::from(self.compaction.is_behind()))];
+        let behind = self.compaction.is_behind();
+        if behind {
+            // What it brings together may be deleted once the next checkpoint is complete.
+            self.compaction.stop()?;
+        }
+        let mut full = [f64::from(u8::from(behind))];
         self.world.all_reduce_f64(&self.label, &mut full)?;
         Ok((full[0] == 0.0).then_some(base))
     }
