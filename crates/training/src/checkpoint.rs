@@ -13,7 +13,7 @@
 //! the rename, so whoever is killed at whatever moment leaves the earlier checkpoints whole.
 //!
 //! An increment holds the rows of tables that were updated since the checkpoint that it builds on, and everything else whole. Its manifest
-//! names that checkpoint, by step and identity; [`Checkpoint::open`] puts the rows of all of them over each other, and [`compact`] writes
+//! names that checkpoint, by step and identity; [`Checkpoint::open`] puts the rows of all of them over each other, and [`compact()`] writes
 //! what they come to, so that chains stay short.
 //!
 //! A tensor is seen as a matrix: the first dimension is its rows, the product of the others its columns, and a vector
