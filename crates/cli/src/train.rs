@@ -21,7 +21,7 @@ use campanile::file::whole;
 use campanile::resume::Resumed;
 use campanile::train::{DryRun, TraceFile};
 use campanile::{OpenTraining, Trained, Training};
-use spec::run::{Config, OptimizerConfig, Run};
+use spec::run::{CheckpointKind, Config, OptimizerConfig, Run};
 use std::path::Path;
 use std::time::Instant;
 use summary::Detail;
@@ -215,6 +215,10 @@ fn configure(args: &Args, resumed: Option<&Resumed>, cluster: &Cluster) -> Resul
     let checkpoint = &mut config.checkpoint;
     checkpoint.keep = args.keep.or(checkpoint.keep);
     checkpoint.kind = args.checkpoint_kind.or(checkpoint.kind);
+    if args.checkpoint_kind == Some(CheckpointKind::Full) {
+        // What a resumed run said of its increments says nothing of full checkpoints.
+        (checkpoint.increments, checkpoint.increment_format) = (None, None);
+    }
     checkpoint.increments = args.increments.or(checkpoint.increments);
     checkpoint.increment_format = args.increment_format.or(checkpoint.increment_format);
     checkpoint.memory = args.checkpoint_memory.or(checkpoint.memory);

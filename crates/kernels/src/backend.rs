@@ -190,7 +190,7 @@ pub(crate) trait Backend {
     fn update_tables(&self, args: UpdateTables) -> Result;
 
     /// Marks the rows of keys in the tables that have marks; passes over rows past the end of their table.
-    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result;
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, ids: (&BagIndex, &SortedIds)) -> Result;
     /// Marks rows in the tables of their parts that have marks; passes over rows past the end of their table.
     fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result;
 

@@ -123,7 +123,7 @@ impl Backend for Idle {
         Ok(())
     }
 
-    fn mark_sorted(&self, _: &mut [Table], _: Range<usize>, _: &SortedIds) -> Result {
+    fn mark_sorted(&self, _: &mut [Table], _: Range<usize>, _: (&BagIndex, &SortedIds)) -> Result {
         Ok(())
     }
 

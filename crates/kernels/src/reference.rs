@@ -194,8 +194,8 @@ impl Backend for Reference {
         embedding::update_tables(args)
     }
 
-    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
-        rows::mark_sorted(tables, which, sorted);
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, ids: (&BagIndex, &SortedIds)) -> Result {
+        rows::mark_sorted(tables, which, ids.1);
         Ok(())
     }
 

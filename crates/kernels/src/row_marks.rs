@@ -25,11 +25,6 @@ impl RowMarks {
         Ok(Self { rows, bits: Buffer::zeroed(space, rows.div_ceil(32))? })
     }
 
-    /// Number of rows, marked or not.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
     /// Marks rows, of which those that do not exist are passed over. Updates mark by themselves: this is for whoever replaces rows.
     pub fn mark(&mut self, rows: impl IntoIterator<Item = u32>) -> Result<(), KernelError> {
         let here = self.bits.host_mut();

@@ -156,6 +156,25 @@ proptest! {
     }
 }
 
+/// Rows that are more precise in memory change once more when they leave it: then they are in the next increment.
+#[test]
+fn rows_that_are_rounded_as_they_leave_memory_are_in_the_next_increment() {
+    let mut config = large(false, 1, 1);
+    config.train.steps = Some(40);
+    config.tables.format = Some(TableFormat::Int8);
+    config.tables.cache_format = Some(TableFormat::F32);
+    let [root, store] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    (config.tables.memory, config.tables.store) = (Some(ByteSize(600_000)), Some(store.path().into()));
+    let last = |config: &Config, root: &Path| {
+        sitting(&planning::check(config).unwrap(), root, None);
+        tensors(&open(root, 40))
+    };
+    let chain = last(&incremental(&config, 100), root.path());
+    let full = tempfile::tempdir().unwrap();
+    config.checkpoint.every = None;
+    assert_eq!(last(&config, full.path()), chain);
+}
+
 /// A run that goes on from an increment writes further ones where tables are cut as they were; elsewhere it begins with a full checkpoint.
 #[test]
 fn chains_go_on_where_runs_do() {

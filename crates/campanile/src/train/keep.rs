@@ -181,7 +181,7 @@ fn record(event: Event) -> Option<MetricsLine> {
             rate_tables: f64::from(rates.1),
             cache: cache.as_ref().map(metrics::Cache::of),
         }),
-        Event::Evaluating { .. } => return None,
+        Event::Evaluating { .. } | Event::NotCompacted { .. } => return None,
         Event::Evaluated { step, scores } => MetricsLine::Eval(metrics::Eval::of_scores(step, scores)),
         Event::Saved { step, path, bytes, base, copy_s, write_s } => {
             MetricsLine::Checkpoint(metrics::Checkpoint {

@@ -6,7 +6,8 @@ use super::{ComputeMode, TrainError, Trained, Training};
 use crate::Error;
 use crate::checkpoint::SavedRun;
 use crate::cluster;
-use crate::event::{Event, Unit};
+use crate::error::chain;
+use crate::event::{Event, Notice, Unit};
 use crate::folder::CHECKPOINTS;
 use crate::logs::OpenLogs;
 use crate::output::Output;
@@ -214,6 +215,12 @@ fn told(event: training::Event, paced: bool) -> Event {
         training::Event::Evaluated { step, scores } => {
             Event::Evaluated { step, scores: Box::new(scores.clone()) }
         }
+        training::Event::NotCompacted { error } => Event::Noticed(Notice::Damaged {
+            why: format!(
+                "increments could not be brought together with their base, and the next checkpoint is full: {}",
+                chain(error)
+            ),
+        }),
         training::Event::Saved { step, path, bytes, .. } => {
             Event::Saved { step, path: path.to_owned(), bytes }
         }

@@ -190,9 +190,9 @@ impl Backend for Cpu {
         update::update_tables(self, args)
     }
 
-    // One pass over memory, as the reference does it; so are the next three.
-    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
-        reference::rows::mark_sorted(tables, which, sorted);
+    // One pass over memory, as the reference does it, as are the next two.
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, ids: (&BagIndex, &SortedIds)) -> Result {
+        reference::rows::mark_sorted(tables, which, ids.1);
         Ok(())
     }
 

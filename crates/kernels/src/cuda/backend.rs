@@ -185,8 +185,8 @@ impl Backend for Cuda {
         update::update_tables(self, args)
     }
 
-    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, sorted: &SortedIds) -> Result {
-        marks::mark_sorted(self, tables, which, sorted)
+    fn mark_sorted(&self, tables: &mut [Table], which: Range<usize>, ids: (&BagIndex, &SortedIds)) -> Result {
+        marks::mark_sorted(self, tables, which, ids)
     }
 
     fn mark_parts(&self, tables: &mut [Table], parts: &[RowPart], rows: &Buffer<u32>) -> Result {

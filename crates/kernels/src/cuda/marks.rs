@@ -3,7 +3,7 @@
 use super::Cuda;
 use super::tables::BLOCK;
 use crate::op::Result;
-use crate::{Buffer, RowPart, SortedIds, Table};
+use crate::{BagIndex, Buffer, RowPart, SortedIds, Table};
 use std::ops::Range;
 
 /// Rows of one table to be marked; `kernels/marks.cu` has the same struct.
@@ -30,12 +30,12 @@ pub(super) fn mark_sorted(
     cuda: &Cuda,
     tables: &mut [Table],
     which: Range<usize>,
-    sorted: &SortedIds,
+    (index, sorted): (&BagIndex, &SortedIds),
 ) -> Result {
     let of = |t: usize| Marked::of(&tables[t], sorted.bounds[t]..sorted.bounds[t + 1]);
     let marked: Vec<_> = which.filter_map(of).collect();
     let Some(grid) = grid(&marked) else { return Ok(()) };
-    let marked = cuda.transient(&marked)?;
+    let marked = cuda.array(index.places.vary, &marked)?;
     cuda.kernel("mark_sorted").grid3(grid).arg(marked).arg(&sorted.keys).launch()
 }
 

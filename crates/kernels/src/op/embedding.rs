@@ -273,7 +273,7 @@ impl Device {
             let each = args.update.rule.state_per_row(table.dim);
             check.reached("table state", &table.state, size([table.rows, each]))?;
         }
-        self.mark_sorted(args.tables, args.which.clone(), args.sorted)?;
+        self.mark_sorted(args.tables, args.which.clone(), (args.index, args.sorted))?;
         self.backend().update_tables(args)
     }
 }

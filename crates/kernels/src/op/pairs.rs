@@ -132,7 +132,7 @@ impl Device {
             let each = args.update.rule.state_per_row(table.dim);
             check.reached("table state", &table.state, size([table.rows, each]))?;
         }
-        self.mark_sorted(args.tables, 0..args.of.index.tables, args.sorted)?;
+        self.mark_sorted(args.tables, 0..args.of.index.tables, (args.of.index, args.sorted))?;
         self.backend().dot_update(args)
     }
 }

@@ -94,7 +94,7 @@ impl Device {
         &self,
         tables: &mut [Table],
         which: Range<usize>,
-        sorted: &SortedIds,
+        (index, sorted): (&BagIndex, &SortedIds),
     ) -> Result {
         if tables[which.clone()].iter().all(|table| table.updated.is_none()) {
             return Ok(());
@@ -104,7 +104,7 @@ impl Device {
             check.count("sorted keys of a table", bounds[0], bounds[1])?;
             check.count("sorted keys", bounds[1], sorted.keys.len())?;
         }
-        self.backend().mark_sorted(tables, which, sorted)
+        self.backend().mark_sorted(tables, which, (index, sorted))
     }
 
     /// Finds the rows that the sorted ids of the tables `which` name, table after table, each row once. Returns false, and

@@ -128,6 +128,10 @@ impl Directory {
             *id = self.touch(slot, changes);
         }
         self.later = later;
+        // Rows that are more precise in memory are rounded as they leave it.
+        if let Some(UpdatedRows { marks, .. }) = &mut self.updated {
+            marks.mark(self.evicted.iter().map(|moved| moved.row))?;
+        }
         Ok(())
     }
 

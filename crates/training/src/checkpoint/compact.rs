@@ -3,7 +3,7 @@
 //! ```text
 //! step-000000000300/rank-0000.safetensors     rows that were updated since step 200
 //!                   whole-0000.safetensors    all rows at step 300: written beside it
-//!                   manifest.json             replaced at once; then rank-0000.safetensors is deleted
+//!                   manifest.json             replaced at once; rank-0000.safetensors is deleted after the next checkpoint
 //! ```
 //!
 //! Whoever is killed meanwhile leaves the increment as it was, or the whole checkpoint. Increments that build on this one find it by its
@@ -18,30 +18,39 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes the checkpoint of `step` hold everything itself, unless `stop` is set meanwhile. Returns whether it does. A megabyte is in memory
-/// at a time.
+/// Makes the checkpoint of `step` hold everything itself, unless `stop` is set meanwhile. Returns whether it does. What is damaged is refused,
+/// and not sealed anew. A megabyte is in memory at a time, and the numbers of the rows of all increments.
 pub fn compact(folder: &Folder, step: u64, stop: &AtomicBool) -> Result<bool, CheckpointError> {
     let checkpoint = Checkpoint::open(folder.of_step(step))?;
     if checkpoint.manifest().base.is_none() {
         return Ok(true);
     }
-    folder.sweep_files(checkpoint.path(), checkpoint.manifest())?;
+    folder.sweep(step)?;
     match write_whole(&checkpoint, checkpoint.path(), whole_name, stop) {
         Ok(written) => folder.replace_files(step, written).map(|()| true),
-        Err(_) if stop.load(Ordering::Relaxed) => {
-            folder.sweep_files(checkpoint.path(), checkpoint.manifest()).map(|()| false)
+        Err(error) => {
+            folder.sweep(step)?;
+            if stop.load(Ordering::Relaxed) { Ok(false) } else { Err(error) }
         }
-        Err(error) => Err(error),
     }
 }
 
-/// Writes everything that `checkpoint` stands for into files of `folder`, as many as it has itself.
+/// An error once `stop` is set.
+fn unless(stop: &AtomicBool) -> Result<(), CheckpointError> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(CheckpointError::Rows { problem: "stopped".into() }),
+        false => Ok(()),
+    }
+}
+
+/// Verifies `checkpoint`, and writes everything that it stands for into files of `folder`, as many as it has itself.
 pub(super) fn write_whole(
     checkpoint: &Checkpoint,
     folder: &Path,
     name: impl Fn(usize) -> String,
     stop: &AtomicBool,
 ) -> Result<Vec<RankFile>, CheckpointError> {
+    checkpoint.verify_while(&mut |_, _| unless(stop))?;
     let manifest = checkpoint.manifest();
     let write = |file: &str| {
         let entries = manifest.tensors.iter().filter(|entry| entry.file == file);
@@ -57,18 +66,14 @@ fn stream<'a>(checkpoint: &'a Checkpoint, entry: &'a TensorEntry, stop: &'a Atom
     let TensorEntry { name, shape, rows, columns, .. } = entry;
     let stored = TableFormat::ALL.into_iter().find(|&format| checkpoint.is_stored_as(name, columns, format));
     let shifted = |some: Range<usize>| rows.start + some.start..rows.start + some.end;
-    let stopped = move || match stop.load(Ordering::Relaxed) {
-        true => Err(CheckpointError::Rows { problem: "stopped".into() }),
-        false => Ok(()),
-    };
     let read: RowReader = match stored {
         Some(_) => Box::new(move |some, bytes| {
-            stopped()?;
+            unless(stop)?;
             checkpoint.read_stored(name, shifted(some), columns, bytes)
         }),
         // Increments of fewer bits over a base of more: floats hold both.
         None => Box::new(move |some, bytes| {
-            stopped()?;
+            unless(stop)?;
             checkpoint.read_rows(name, shifted(some), columns.clone(), bytemuck::cast_slice_mut(bytes))
         }),
     };

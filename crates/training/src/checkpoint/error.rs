@@ -57,7 +57,7 @@ pub enum CheckpointError {
     },
     /// The manifest has another version of the format.
     #[error(
-        "{}: version {got} of the format; this program reads version {supported}: use the program that wrote it",
+        "{}: version {got} of the format; this program reads versions up to {supported}: use the program that wrote it",
         path.display()
     )]
     Version {

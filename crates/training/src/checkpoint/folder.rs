@@ -57,8 +57,18 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes files of ranks that the manifest of a checkpoint does not name: a compaction that was killed left them.
-    pub(super) fn sweep_files(&self, path: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
+    /// Removes files of ranks in the complete checkpoint of `step`, if it is there, that its manifest does not name: those that a compaction
+    /// replaced, or left when it was stopped.
+    pub fn sweep(&self, step: u64) -> Result<(), CheckpointError> {
+        let path = self.of_step(step);
+        if !path.exists() {
+            return Ok(());
+        }
+        let manifest = read_manifest(&path.join(manifest::NAME))?;
+        self.sweep_files(&path, &manifest)
+    }
+
+    fn sweep_files(&self, path: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
         if manifest.identity.is_none() {
             return Ok(());
         }
@@ -73,15 +83,16 @@ impl Folder {
         Ok(())
     }
 
-    /// Replaces the files of the complete checkpoint of `step` by `written`, which stand beside them and hold everything.
+    /// Replaces the files of the complete checkpoint of `step` by `written`, which stand beside them and hold everything. Who reads the old
+    /// ones may go on until [`Folder::sweep`].
     pub(super) fn replace_files(&self, step: u64, written: Vec<RankFile>) -> Result<(), CheckpointError> {
         let complete = self.of_step(step);
         sync_folder(&complete)?;
-        let manifest = self.change_manifest(step, |manifest| {
+        self.change_manifest(step, |manifest| {
             let whole = Manifest::new(step, manifest.topology, written);
             (manifest.base, manifest.files, manifest.tensors) = (None, whole.files, whole.tensors);
-        })?;
-        self.sweep_files(&complete, &manifest)
+        })
+        .map(drop)
     }
 
     /// Changes the manifest of the complete checkpoint of `step`, which is replaced at once, if there is any change.
@@ -211,14 +222,20 @@ impl Folder {
         let mut steps: Vec<u64> = self.list()?.into_iter().map(|(step, _)| step).collect();
         let latest = steps.split_off(steps.len().saturating_sub(keep.get()));
         let mut needed = HashSet::new();
+        let no_manifest_changes = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         for step in latest.into_iter().chain(best) {
             let mut next = Some(step);
             while let Some(step) = next.filter(|&step| needed.insert(step)) {
-                // One that cannot be read builds on nothing that is of use.
-                let manifest = read_manifest(&self.of_step(step).join(manifest::NAME)).ok();
-                next = manifest.and_then(|manifest| manifest.base).map(|base| base.step);
+                let path = self.of_step(step);
+                if !path.exists() {
+                    break;
+                }
+                // What one that cannot be read builds on is not known, and what is older may be all that is whole.
+                let Ok(manifest) = read_manifest(&path.join(manifest::NAME)) else { return Ok(Vec::new()) };
+                next = manifest.base.map(|base| base.step);
             }
         }
+        drop(no_manifest_changes);
         steps.retain(|step| !needed.contains(step));
         // Increments before what they build on: whoever is killed between the two leaves no increment without its base.
         steps.iter().rev().try_for_each(|&step| self.remove(step))?;

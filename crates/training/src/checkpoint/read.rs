@@ -94,6 +94,11 @@ impl Layer {
                 }),
             };
             let count = listed.as_ref().map_or(record.rows.len(), |listing| listing.count());
+            if count > record.rows.len() {
+                let problem =
+                    format!("{count} row numbers for the {} rows of {}", record.rows.len(), record.name);
+                return Err(CheckpointError::malformed(&file, problem));
+            }
             let (at, format) = find(&file, header, *start, (record, count))?;
             let (rows, columns) = (record.rows.clone(), record.columns.clone());
             let piece = StoredPiece { file, at, format, rows, columns, listed };
@@ -140,7 +145,7 @@ impl Checkpoint {
         let path = path.into();
         let mut layers = vec![Layer::open(path.clone())?];
         while let Some(base) = layers.last().and_then(|layer| layer.manifest.base.clone()) {
-            let below = Layer::open(of_step(&path, base.step)).and_then(|layer| layer.into_base(&base));
+            let below = Layer::open(beside(&path, base.step)).and_then(|layer| layer.into_base(&base));
             let step = base.step;
             layers.push(below.map_err(|source| CheckpointError::Base {
                 path: path.clone(),
@@ -225,10 +230,21 @@ impl Checkpoint {
 
     /// Checks the checksum of every file. `progress` is called with the number of bytes done and the number in all.
     pub fn verify(&self, progress: &dyn Fn(u64, u64)) -> Result<(), CheckpointError> {
+        self.verify_while(&mut |done, total| {
+            progress(done, total);
+            Ok(())
+        })
+    }
+
+    /// As [`Checkpoint::verify`], until `progress` fails.
+    pub(super) fn verify_while(
+        &self,
+        progress: &mut dyn FnMut(u64, u64) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
         let (total, mut done) = (self.bytes(), 0u64);
         let mut progress = |read: u64| {
             done = done.saturating_add(read);
-            progress(done, total);
+            progress(done, total)
         };
         for (path, manifest) in &self.below {
             verify_files(path, manifest, &mut progress).map_err(|source| CheckpointError::Base {
@@ -384,11 +400,20 @@ pub(super) fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
     Manifest::from_text(path, &text)
 }
 
-/// Checks the checksums of the files in a folder. `progress` is called with the number of bytes of each block.
+/// Folder of the checkpoint of `step` beside that at `path`, which may be a link or end in a dot.
+fn beside(path: &Path, step: u64) -> PathBuf {
+    let named = of_step(path, step);
+    match path.canonicalize() {
+        Ok(real) if !named.is_dir() => of_step(&real, step),
+        _ => named,
+    }
+}
+
+/// Checks the checksums of the files in a folder. `progress` is called with the number of bytes of each block, and may end it.
 fn verify_files(
     folder: &Path,
     manifest: &Manifest,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
     let mut block = vec![0; 1 << 20];
     for record in &manifest.files {
@@ -401,7 +426,7 @@ fn verify_files(
                 break;
             }
             hash.update(&block[..read]);
-            progress(read as u64);
+            progress(read as u64)?;
         }
         let got = hex(hash.finalize());
         if got != record.sha256 {

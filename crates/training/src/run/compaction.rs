@@ -15,6 +15,11 @@ pub(crate) struct Compaction {
     /// Identity of the last checkpoint.
     identity: String,
     under_way: Option<UnderWay>,
+    /// Checkpoint that was compacted last, whose replaced files somebody may still be reading.
+    compacted: Option<u64>,
+    /// Why increments could not be brought together, until it is told. The next checkpoint is full then.
+    failure: Option<CheckpointError>,
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -26,7 +31,15 @@ struct UnderWay {
 
 impl Compaction {
     pub fn new(most: usize) -> Self {
-        Self { most, increments: Vec::new(), identity: String::new(), under_way: None }
+        Self {
+            most,
+            increments: Vec::new(),
+            identity: String::new(),
+            under_way: None,
+            compacted: None,
+            failure: None,
+            failed: false,
+        }
     }
 
     /// Goes on with the chain of a checkpoint.
@@ -46,22 +59,39 @@ impl Compaction {
         self.identity = identity.unwrap_or_default().to_owned();
     }
 
-    /// Whether the chain has become twice as long as it should be, so that the next checkpoint should hold everything.
-    pub fn is_behind(&self) -> bool {
-        self.increments.len() >= 2 * self.most
+    /// Whether the next checkpoint should hold everything: the chain has become twice as long as it should be, or cannot be brought together.
+    /// Then nothing is under way any more, since what it reads may be deleted once that checkpoint is complete.
+    pub fn is_behind(&mut self) -> bool {
+        if self.under_way.as_ref().is_some_and(|under_way| under_way.thread.is_finished()) {
+            self.finish();
+        }
+        let behind = self.failed || self.increments.len() >= 2 * self.most;
+        if behind {
+            self.stop();
+        }
+        behind
+    }
+
+    /// Why increments could not be brought together, once.
+    pub fn failure(&mut self) -> Option<CheckpointError> {
+        self.failure.take()
     }
 
     /// Takes in that the checkpoint of `step` is complete in `folder`. Brings increments together once there are enough of them.
     pub fn saved(&mut self, folder: &Folder, step: u64, increment: bool) -> Result<(), CheckpointError> {
+        if let Some(compacted) = self.compacted.take() {
+            folder.sweep(compacted)?;
+        }
         if self.under_way.as_ref().is_some_and(|under_way| under_way.thread.is_finished()) {
-            self.finish()?;
+            self.finish();
         }
         if increment {
             self.increments.push(step);
         } else {
             self.increments.clear();
+            self.failed = false;
         }
-        if self.increments.len() < self.most || self.under_way.is_some() {
+        if self.increments.len() < self.most || self.under_way.is_some() || self.failed {
             return Ok(());
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -72,21 +102,25 @@ impl Compaction {
     }
 
     /// Stops what is under way. The increments stay as they are.
-    pub fn stop(&mut self) -> Result<(), CheckpointError> {
+    pub fn stop(&mut self) {
         if let Some(under_way) = &self.under_way {
             under_way.stop.store(true, Ordering::Relaxed);
         }
-        self.finish()
+        self.finish();
     }
 
     /// Waits for what is under way.
-    fn finish(&mut self) -> Result<(), CheckpointError> {
-        let Some(UnderWay { step, thread, .. }) = self.under_way.take() else { return Ok(()) };
+    fn finish(&mut self) {
+        let Some(UnderWay { step, thread, .. }) = self.under_way.take() else { return };
         let panicked =
             |_| Err(CheckpointError::Rows { problem: "a thread that joins checkpoints panicked".into() });
-        if thread.join().unwrap_or_else(panicked)? {
-            self.increments.retain(|&increment| increment > step);
+        match thread.join().unwrap_or_else(panicked) {
+            Ok(true) => {
+                self.increments.retain(|&increment| increment > step);
+                self.compacted = Some(step);
+            }
+            Ok(false) => {}
+            Err(error) => (self.failure, self.failed) = (Some(error), true),
         }
-        Ok(())
     }
 }

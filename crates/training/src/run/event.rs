@@ -1,6 +1,7 @@
 //! Events that a run reports.
 
 use crate::cache::CacheCounts;
+use crate::checkpoint::CheckpointError;
 use crate::run::scores::Scores;
 use std::path::Path;
 
@@ -20,6 +21,11 @@ pub enum Event<'a> {
         step: u64,
         /// Scores of the evaluation.
         scores: &'a Scores,
+    },
+    /// Increments could not be brought together with their base. They stay as they are, and the next checkpoint is full.
+    NotCompacted {
+        /// What went wrong.
+        error: &'a CheckpointError,
     },
     /// A checkpoint is complete.
     Saved {

@@ -188,7 +188,11 @@ impl MemoryNeed {
             part("pairs of ranks", self.pairs, fewer),
             part("each rank", self.ranks, fewer),
             part("evaluation", self.evaluation, "the evaluation samples or train.batch"),
-            part("checkpoint copy", self.checkpoint, "model.rows_cap, or train without --out"),
+            part(
+                "checkpoint copy",
+                self.checkpoint,
+                "checkpoint.memory (--checkpoint-memory), or train without --out",
+            ),
             part("process", self.process, fewer),
         ];
         parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));

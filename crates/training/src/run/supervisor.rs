@@ -309,7 +309,7 @@ impl<'a> Supervisor<'a> {
             self.complete()?;
         }
         // What is half brought together is left as it was.
-        self.compaction.stop()?;
+        self.compaction.stop();
         if let Some(folder) = self.folder.as_ref().filter(|_| self.base.is_some()) {
             folder.prune(self.kept(), self.best().and_then(BestSoFar::best).map(|best| best.step))?;
         }
@@ -352,9 +352,8 @@ impl<'a> Supervisor<'a> {
     fn base_of_next(&mut self) -> Result<Option<u64>, Error> {
         let Some(base) = self.base else { return Ok(None) };
         let behind = self.compaction.is_behind();
-        if behind {
-            // What it brings together may be deleted once the next checkpoint is complete.
-            self.compaction.stop()?;
+        if let Some(error) = self.compaction.failure() {
+            (self.session.observe)(Event::NotCompacted { error: &error });
         }
         let mut full = [f64::from(u8::from(behind))];
         self.world.all_reduce_f64(&self.label, &mut full)?;
@@ -443,7 +442,10 @@ impl<'a> Supervisor<'a> {
         let topology = TopologyEntry { hosts: topology.hosts(), ranks_per_host: topology.ranks_per_host() };
         let mut manifest = Manifest::new(step, topology, parts);
         (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
-        manifest.parameters_sha256.clone_from(&self.parameters_sha256);
+        // The digest is of what was trained, which increments of fewer bits do not hold.
+        if base.is_none() || self.run.checkpoints.increment_format.is_none() {
+            manifest.parameters_sha256.clone_from(&self.parameters_sha256);
+        }
         if self.run.checkpoints.kind == CheckpointKind::Incremental {
             let identity = self.compaction.identity().to_owned();
             manifest = manifest.chained(base.map(|step| BaseEntry { step, identity }));
@@ -456,7 +458,7 @@ impl<'a> Supervisor<'a> {
 impl Drop for Supervisor<'_> {
     /// A run that fails leaves no thread behind that writes, and nothing half written.
     fn drop(&mut self) {
-        let _ = self.compaction.stop();
+        self.compaction.stop();
         let Some(Stage { step, work, .. }) = self.stage.take() else { return };
         match work {
             Work::Writing(thread) => drop(thread.join()),

@@ -121,11 +121,20 @@ impl<'a> Shape<'a> {
             self.add_tables(rank, &mut need);
         }
         if self.purpose.saves {
-            need.checkpoint = need.checkpoint.min(self.run.copied_bytes() as f64);
+            need.checkpoint = need.checkpoint.min(self.run.copied_bytes() as f64) + self.row_numbers(rank);
             // What is written goes through a buffer.
             need.checkpoint += WRITER + need.checkpoint.min(WRITTEN);
         }
         need
+    }
+
+    /// Numbers of the rows that an increment has, at most all of them.
+    fn row_numbers(&self, rank: usize) -> f64 {
+        if self.run.checkpoints.kind == CheckpointKind::Full || rank >= self.purpose.computing {
+            return 0.0;
+        }
+        let kept = self.run.placement.held_by(rank).iter().filter(|shard| shard.holders.ranks()[0] == rank);
+        kept.map(|shard| (size_of::<u32>() * shard.rows.len()) as f64).sum()
     }
 
     fn add_tables(&self, rank: usize, need: &mut Parts) {
@@ -153,14 +162,14 @@ impl<'a> Shape<'a> {
             let stored = rows * format.row_bytes(columns) as f64;
             need.tables += exactly(stored / 4.0);
             need.optimizer += exactly(state);
-            // Copies are written once, by their first holder. What is larger than memory is written as it is read.
+            // Copies are written once, by their first holder. Of what is larger than memory, as much is copied as there is memory for copies.
             if self.purpose.saves && shard.holders.ranks()[0] == rank {
-                need.checkpoint += stored + 4.0 * state;
+                let all = shard.rows.len() as f64;
+                need.checkpoint += all * self.run.model.table_format(shard.feature).row_bytes(columns) as f64;
+                need.checkpoint += 4.0 * all * rule.state_per_row(columns) as f64;
                 if self.run.checkpoints.kind == CheckpointKind::Incremental {
-                    // A bit for each row that was updated, and the numbers of the rows while an increment is written.
-                    let rows = shard.rows.len() as f64;
-                    need.tables += rows / 8.0;
-                    need.checkpoint += 4.0 * rows;
+                    // A bit for each row.
+                    need.tables += all / 8.0;
                 }
             }
         }
