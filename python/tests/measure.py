@@ -103,6 +103,8 @@ def overhead(binary: str, repeats: int) -> None:
             "overhead_of_least_seconds": over(of(min, times)),
             "overhead_of_median_cpu_seconds": over(of(statistics.median, cpu)),
             "overhead_of_least_cpu_seconds": over(of(min, cpu)),
+            "median_overhead_of_pairs": statistics.median(p / c for p, c in zip(times["python"], times["command_line"])) - 1,
+            "median_overhead_of_pairs_cpu": statistics.median(p / c for p, c in zip(cpu["python"], cpu["command_line"])) - 1,
             "same_digest": len(digests) == 1,
         },
     )

@@ -1,8 +1,9 @@
 //! The folder in which a run keeps its checkpoints.
 
-use super::compact::write_whole;
 use super::manifest::{self, Manifest};
+use super::names::{folder_name, step_of};
 use super::read::read_manifest;
+use super::whole::write_whole;
 use super::{Checkpoint, CheckpointError, RankFile};
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -267,11 +268,6 @@ pub fn locate(path: impl AsRef<Path>) -> Result<PathBuf, CheckpointError> {
     candidates(path)?.into_iter().next().ok_or_else(not_found)
 }
 
-/// The checkpoint of `step` in the run or folder that the checkpoint `beside` lies in, complete or not there.
-pub fn of_step(beside: &Path, step: u64) -> PathBuf {
-    beside.with_file_name(folder_name(step))
-}
-
 /// Whether `path` names a checkpoint, not a folder that holds some.
 pub fn is_checkpoint(path: &Path) -> bool {
     path.join(manifest::NAME).is_file()
@@ -314,16 +310,6 @@ fn list(root: &Path) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
     }
     found.sort_unstable();
     Ok(found)
-}
-
-fn folder_name(step: u64) -> String {
-    format!("step-{step:012}")
-}
-
-/// The step whose folder has exactly this name.
-fn step_of(name: &str) -> Option<u64> {
-    let step = name.strip_prefix("step-")?.parse().ok()?;
-    (folder_name(step) == name).then_some(step)
 }
 
 /// Writes a file and brings it to the disk.

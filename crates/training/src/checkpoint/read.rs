@@ -2,9 +2,9 @@
 
 use super::CheckpointError;
 use super::entries::{BaseEntry, FileEntry, TensorEntry};
-use super::folder::of_step;
 use super::listing::Listing;
 use super::manifest::{self, Manifest, hex};
+use super::names::of_step;
 use super::tensor_file;
 use super::tiling::Extent;
 use super::values;
