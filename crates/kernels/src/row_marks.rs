@@ -25,7 +25,8 @@ impl RowMarks {
         Ok(Self { rows, bits: Buffer::zeroed(space, rows.div_ceil(32))? })
     }
 
-    /// Marks rows, of which those that do not exist are passed over. Updates mark by themselves: this is for whoever replaces rows.
+    /// Marks rows, and passes over those that do not exist. Updates of a table mark its rows by themselves; a cache of rows marks those that its
+    /// batches change.
     pub fn mark(&mut self, rows: impl IntoIterator<Item = u32>) -> Result<(), KernelError> {
         let here = self.bits.host_mut();
         if !here.is_empty() {

@@ -89,11 +89,7 @@ impl Folder {
     pub(super) fn replace_files(&self, step: u64, written: Vec<RankFile>) -> Result<(), CheckpointError> {
         let complete = self.of_step(step);
         sync_folder(&complete)?;
-        self.change_manifest(step, |manifest| {
-            let whole = Manifest::new(step, manifest.topology, written);
-            (manifest.base, manifest.files, manifest.tensors) = (None, whole.files, whole.tensors);
-        })
-        .map(drop)
+        self.change_manifest(step, |manifest| manifest.hold_everything(written)).map(drop)
     }
 
     /// Changes the manifest of the complete checkpoint of `step`, which is replaced at once, if there is any change.
@@ -205,8 +201,7 @@ impl Folder {
                 manifest::file_name,
                 &AtomicBool::new(false),
             )?;
-            let whole = Manifest::new(step, manifest.topology, written);
-            (manifest.base, manifest.files, manifest.tensors) = (None, whole.files, whole.tensors);
+            manifest.hold_everything(written);
             return self.commit(&manifest).map(drop);
         }
         for file in &manifest.files {

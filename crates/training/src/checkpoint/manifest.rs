@@ -82,6 +82,12 @@ impl Manifest {
         }
     }
 
+    /// Names files that hold everything in the place of those of an increment. Its identity stays.
+    pub(super) fn hold_everything(&mut self, written: Vec<super::RankFile>) {
+        let whole = Self::new(self.step, self.topology, written);
+        (self.base, self.files, self.tensors) = (None, whole.files, whole.tensors);
+    }
+
     /// Lets increments build on the checkpoint, which builds on `base` itself if that is given.
     #[must_use]
     pub fn chained(mut self, base: Option<BaseEntry>) -> Self {
