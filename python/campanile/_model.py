@@ -159,7 +159,17 @@ class Model:
 
     def embedding(self, feature: str):
         """Table of ``feature`` as a NumPy array of float32, rows × columns. A DeepFM's rows end in the linear weight of the id."""
-        return self._tensor(f"tables.{feature}.weight", feature)
+        train = self._described["tensor_trains"].get(feature)
+        if train is None:
+            return self._tensor(f"tables.{feature}.weight", feature)
+        # A tensor train: all rows are multiplied out of the cores.
+        import numpy
+
+        (i, j, k), (a, b, c), rank = train["rows"], train["columns"], train["rank"]
+        shapes = [(i, a, rank), (j, rank, b, rank), (k, c, rank)]
+        cores = [self._tensor(f"tables.{feature}.core.{core}", feature).reshape(shape) for core, shape in enumerate(shapes)]
+        rows = numpy.einsum("iar,jrbs,kcs->ijkabc", *cores, optimize=True).reshape(i * j * k, a * b * c)
+        return rows[: train["table_rows"], : train["width"]]
 
     def write_embedding(self, feature: str, path: Union[str, os.PathLike]) -> bool:
         """Writes the rows of a table with their ids to a new file: Parquet, TSV or CSV by its name. Whether ids are known."""
@@ -196,7 +206,7 @@ class Model:
         probabilities. Needs PyTorch."""
         from ._torch import network
 
-        return network(self._described["model"], lambda name: self._tensor(name, name))
+        return network(self._described["model"], lambda name: self._tensor(name, name), self._described["tensor_trains"])
 
     def _tensor(self, name: str, told: str):
         import numpy

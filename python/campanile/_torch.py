@@ -10,24 +10,29 @@ except ImportError as error:
     raise ImportError("to_torch needs PyTorch, which is not installed: pip install torch") from error
 
 
-def network(model: Dict[str, Any], tensor: Callable[[str], Any]) -> "Network":
-    """The network of a described model, with parameters that ``tensor`` gives by name."""
-    return Network(model, tensor)
+def network(model: Dict[str, Any], tensor: Callable[[str], Any], trains: Dict[str, Dict[str, Any]]) -> "Network":
+    """The network of a described model, with parameters that ``tensor`` gives by name, and the shapes of its tensor trains by feature."""
+    return Network(model, tensor, trains)
 
 
 class Network(torch.nn.Module):
     """Tables, towers and blocks of a model. Called with a dict of tensors by the names of the model's inputs (``dense``,
     ``rows.FEATURE``, ``weights.FEATURE``), it returns probabilities: one for each sample, or one for each sample and label."""
 
-    def __init__(self, model: Dict[str, Any], tensor: Callable[[str], Any]) -> None:
+    def __init__(self, model: Dict[str, Any], tensor: Callable[[str], Any], trains: Dict[str, Dict[str, Any]]) -> None:
         super().__init__()
         self._features = model["features"]
         self._towers = model["towers"]
         self._network = model["network"]
         self._labels = len(model.get("labels", []))
         take = lambda name: torch.nn.Parameter(torch.from_numpy(tensor(name).copy()))  # noqa: E731
-        self.tables = torch.nn.ParameterList([take(f"tables.{feature['name']}.weight") for feature in self._features])
+        self._trains = trains
+        with_rows = [feature["name"] for feature in self._features if feature["name"] not in trains]
+        self._places = {name: place for place, name in enumerate(with_rows)}
+        self.tables = torch.nn.ParameterList([take(f"tables.{name}.weight") for name in with_rows])
         # A point is no part of a parameter's name in PyTorch.
+        cores = [f"tables.{name}.core.{core}" for name in trains for core in range(3)]
+        self.cores = torch.nn.ParameterDict({name.replace(".", "/"): take(name) for name in cores})
         self.dense = torch.nn.ParameterDict({name.replace(".", "/"): take(name) for name in self._names()})
 
     def _names(self) -> List[str]:
@@ -56,7 +61,7 @@ class Network(torch.nn.Module):
         return self.dense[name.replace(".", "/")]
 
     def forward(self, inputs: Dict[str, torch.Tensor]) -> torch.Tensor:
-        vectors = [self._pooled(feature, table, inputs) for feature, table in zip(self._features, self.tables)]
+        vectors = [self._pooled(feature, inputs) for feature in self._features]
         if any(tower["module"] != "PassThrough" for tower in self._towers):
             vectors = [self._tower(tower, vectors) for tower in self._towers]
         sparse = torch.cat(vectors, dim=1)
@@ -77,16 +82,29 @@ class Network(torch.nn.Module):
         probabilities = torch.sigmoid(out)
         return probabilities if self._labels > 1 else probabilities.reshape(-1)
 
-    def _pooled(self, feature: Dict[str, Any], table: torch.Tensor, inputs: Dict[str, torch.Tensor]) -> torch.Tensor:
+    def _rows(self, feature: str, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of a table by their numbers: as they are stored, or multiplied out of the cores of a tensor train."""
+        if feature not in self._trains:
+            return self.tables[self._places[feature]][rows]
+        train = self._trains[feature]
+        (_, j, k), (a, b, c), rank = train["rows"], train["columns"], train["rank"]
+        flat = rows.reshape(-1)
+        digits = [flat // (j * k), flat // k % j, flat % k]
+        first, second, third = (self.cores[f"tables/{feature}/core/{core}".replace(".", "/")][digits[core]] for core in range(3))
+        joined = (first.reshape(-1, a, rank) @ second.reshape(-1, rank, b * rank)).reshape(-1, a * b, rank)
+        found = (joined @ third.reshape(-1, c, rank).transpose(1, 2)).reshape(-1, a * b * c)[:, : train["width"]]
+        return found.reshape(*rows.shape, train["width"])
+
+    def _pooled(self, feature: Dict[str, Any], inputs: Dict[str, torch.Tensor]) -> torch.Tensor:
         """The vector of each sample: a row of the table, or the rows of a bag."""
         rows = inputs[f"rows.{feature['name']}"]
         weights = inputs.get(f"weights.{feature['name']}")
         if feature["hotness"] == "one":
-            found = table[rows]
+            found = self._rows(feature["name"], rows)
             return found if weights is None else found * weights.reshape(-1, 1)
-        present = (rows >= 0).to(table.dtype)
+        present = (rows >= 0).to(torch.float32)
         factors = present if weights is None else present * weights
-        pooled = (table[rows.clamp(min=0)] * factors.unsqueeze(2)).sum(dim=1)
+        pooled = (self._rows(feature["name"], rows.clamp(min=0)) * factors.unsqueeze(2)).sum(dim=1)
         if feature["pooling"] == "mean":
             pooled = pooled / present.sum(dim=1, keepdim=True).clamp(min=1)
         return pooled

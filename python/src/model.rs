@@ -9,7 +9,9 @@ use campanile::scoring::Samples;
 use campanile::{Control, Evaluation, ModelRows, Numbers, Prediction, Use};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList};
+use spec::feature::Feature;
 use spec::run::DataFormat;
+use spec::tensor_train::TensorTrain;
 use std::path::{Path, PathBuf};
 use training::checkpoint::{Checkpoint, Contents};
 
@@ -140,6 +142,16 @@ pub fn describe(folder: PathBuf, which: Option<&str>) -> PyResult<String> {
         .tensors()
         .map(|(name, shape)| serde_json::json!({ "name": name, "shape": shape }))
         .collect();
+    let tensor_trains: serde_json::Map<_, _> = model
+        .tensor_trains()
+        .map(|(feature, TensorTrain { width, rows, columns, rank })| {
+            let Feature { name, rows: table_rows, .. } = &model.features()[feature];
+            let train = serde_json::json!({
+                "table_rows": table_rows, "width": width, "rows": rows, "columns": columns, "rank": rank,
+            });
+            (name.clone(), train)
+        })
+        .collect();
     Ok(serde_json::json!({
         "path": checkpoint.path(),
         "step": manifest.step,
@@ -149,6 +161,7 @@ pub fn describe(folder: PathBuf, which: Option<&str>) -> PyResult<String> {
         "features": model.features(),
         "dense_features": model.dense_features(),
         "tensors": tensors,
+        "tensor_trains": tensor_trains,
         "config": saved.config,
         "model": model,
     })

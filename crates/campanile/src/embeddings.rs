@@ -5,8 +5,9 @@ use crate::checkpoint::{Chosen, Use, Used, folder_of, locate_to_use, open_to_use
 use crate::control::Control;
 use crate::event::Unit;
 use crate::folder::VOCABULARIES;
-use crate::inputs::{CheckedTexts, FeatureInput, IdRows, InputsError, ModelInputs, table_name, table_shape};
+use crate::inputs::{CheckedTexts, FeatureInput, IdRows, InputsError, ModelInputs};
 use crate::output::{Inputs, Output};
+use crate::table_rows::TableRows;
 use data::embeddings::{EmbeddingRow, EmbeddingTable};
 use std::path::{Path, PathBuf};
 use training::checkpoint::Checkpoint;
@@ -99,9 +100,10 @@ impl Embeddings {
     pub fn write(self, output: &Output) -> Result<WrittenEmbeddings, Error> {
         // What is wrong with the question is said before files are verified.
         let (taken, _) = locate_to_use(&self.checkpoint, self.which)?;
-        table_shape(&Checkpoint::open(taken)?, &self.feature)?;
+        TableRows::of(&Checkpoint::open(taken)?, &self.feature)?;
         let Chosen { checkpoint, used } = open_to_use(&self.checkpoint, self.which, &self.control)?;
-        let (rows, dim) = table_shape(&checkpoint, &self.feature)?;
+        let stored = TableRows::of(&checkpoint, &self.feature)?;
+        let (rows, dim) = (stored.rows, stored.dim);
         let inputs = ModelInputs::of(&checkpoint)?;
         let feature = inputs.iter().flat_map(|inputs| &inputs.features).find(|f| f.name == self.feature);
         let first = self.first_row(feature)?;
@@ -115,7 +117,7 @@ impl Embeddings {
         for start in (first..last).step_by(at_once) {
             let end = last.min(start + at_once);
             block.resize((end - start) * dim, 0.0);
-            checkpoint.read_rows(&table_name(&self.feature), start..end, 0..dim, &mut block)?;
+            stored.read(start..end, &mut block)?;
             for (row, vector) in (start as u64..).zip(block.chunks_exact(dim)) {
                 let (id, count) = ids.of_row(row)?;
                 table.append(&EmbeddingRow { row, id, count, vector })?;

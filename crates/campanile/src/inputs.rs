@@ -70,6 +70,8 @@ pub struct FeatureInput {
     pub name: String,
     /// Number of rows of its table.
     pub rows: usize,
+    /// Whether the table is a tensor train.
+    pub is_train: bool,
     /// Rule by which ids have rows.
     pub ids: IdRows,
 }
@@ -109,13 +111,17 @@ impl ModelInputs {
         let folder = folder_of(checkpoint.path()).join(VOCABULARIES);
         let learnt = Learnt::load(&schema, &folder).map_err(crate::logs::LogError::Vocabularies)?;
         let transforms = learnt.transforms.or_else(|| LearntTransform::fixed(&schema)).unwrap_or_default();
+        let model = crate::onnx::model_of(checkpoint)?;
         let mut features = vec![];
         for (index, (column, vocabulary)) in schema.sparse.iter().zip(learnt.vocabularies).enumerate() {
             let texts = Some(folder.join(prepare::texts_file(index))).filter(|texts| texts.is_file());
-            let (rows, _) = table_shape(checkpoint, &column.column)?;
+            let Some(at) = model.features().iter().position(|feature| feature.name == column.column) else {
+                return Err(no_table(checkpoint, &column.column).into());
+            };
             features.push(FeatureInput {
                 name: column.column.clone(),
-                rows,
+                rows: model.features()[at].rows,
+                is_train: model.tensor_train(at).is_some(),
                 ids: IdRows::of(column, vocabulary, texts),
             });
         }
@@ -130,13 +136,17 @@ impl ModelInputs {
         });
         let sparse = self.features.iter().zip(&self.schema.sparse).enumerate();
         let sparse = sparse.map(|(index, (feature, column))| {
-            json!({
+            let mut told = json!({
                 "column": feature.name,
-                "table": table_name(&feature.name),
                 "rows": feature.rows,
                 "pooling": column.pooling,
                 "ids": feature.ids.to_json(file_of(index)),
-            })
+            });
+            match feature.is_train {
+                true => told["cores"] = json!(core_names(&feature.name)),
+                false => told["table"] = json!(table_name(&feature.name)),
+            }
+            told
         });
         json!({
             "version": 1,
@@ -245,16 +255,17 @@ pub(crate) fn table_name(feature: &str) -> String {
     format!("tables.{feature}.weight")
 }
 
-/// Rows and columns of the table of a feature.
-pub(crate) fn table_shape(checkpoint: &Checkpoint, feature: &str) -> Result<(usize, usize), InputsError> {
-    let name = table_name(feature);
-    let shape = checkpoint.tensors().find(|(tensor, _)| *tensor == name).map(|(_, shape)| shape);
-    match shape {
-        Some(&[rows, columns]) => Ok((rows, columns)),
-        _ => {
-            let table = |(name, _)| str::strip_prefix(name, "tables.")?.strip_suffix(".weight");
-            let features: Vec<&str> = checkpoint.tensors().filter_map(table).take(50).collect();
-            Err(InputsError::NoTable { feature: feature.into(), features: features.join(", ") })
-        }
-    }
+/// Names of the tensors with the cores of a feature's tensor train.
+pub(crate) fn core_names(feature: &str) -> [String; 3] {
+    [0, 1, 2].map(|core| format!("tables.{feature}.core.{core}"))
+}
+
+/// The error of a feature that a checkpoint has no table of.
+pub(crate) fn no_table(checkpoint: &Checkpoint, feature: &str) -> InputsError {
+    let table = |(name, _)| {
+        let name = str::strip_prefix(name, "tables.")?;
+        name.strip_suffix(".weight").or(name.strip_suffix(".core.0"))
+    };
+    let features: Vec<&str> = checkpoint.tensors().filter_map(table).take(50).collect();
+    InputsError::NoTable { feature: feature.into(), features: features.join(", ") }
 }

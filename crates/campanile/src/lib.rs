@@ -51,6 +51,7 @@ pub mod schedule;
 pub mod scoring;
 pub mod summary;
 pub mod sweep;
+mod table_rows;
 pub mod towers;
 pub mod train;
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! ONNX cannot hash ids, so that row numbers are inputs: [`ModelRows`](crate::ModelRows) makes them from a log, under these names.
-//! Tables of 16 bits stay as they are, and are widened after the lookup; all other numbers are f32, tables of int8 too. What is written goes from the
+//! Tables of 16 bits stay as they are, and are widened after the lookup; tensor trains are their cores, which are multiplied for each row; all other numbers are f32, tables of int8 too. What is written goes from the
 //! checkpoint to the file a megabyte at a time. A file holds at most 2 GiB, the most that readers of the format accept;
 //! the weights of larger models lie in a second file, `model.onnx.data`, each at a multiple of 4096 bytes.
 

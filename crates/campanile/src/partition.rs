@@ -13,6 +13,7 @@ use inputs::Groups;
 use pieces::Pieces;
 use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
 use spec::affinity::Affinity;
+use spec::feature::Feature;
 use spec::model::Model;
 use std::path::PathBuf;
 
@@ -113,7 +114,11 @@ impl Tables {
         let features = || model.features().iter().enumerate();
         let lookup = features().map(|(f, of)| of.hotness.mean() as f64 * row_bytes(f) + vector_bytes(f));
         let lookup = lookup.collect();
-        let memory = features().map(|(f, of)| of.rows as f64 * row_bytes(f)).collect();
+        let stored = |(f, of): (usize, &Feature)| match model.tensor_train(f) {
+            Some(train) => 4.0 * train.parameters() as f64,
+            None => of.rows as f64 * row_bytes(f),
+        };
+        let memory = features().map(stored).collect();
         let columns = Columns::Each((0..model.features().len()).map(|f| model.row_width(f)).collect());
         Self { columns, bytes: Some((lookup, memory)) }
     }

@@ -114,6 +114,13 @@ pub struct RunArgs {
     /// scale and a minimum for each row [default: that of the config, whose features may have one each, or f32]
     #[arg(long, value_name = "f32|f16|bf16|int8", help_heading = "Model")]
     pub tables: Option<TableFormat>,
+    /// Rank of the tensor trains that large tables are: rows are products of three small cores, which are dense parameters; 8 to 64 is
+    /// usual, 0 keeps rows [default: that of the config, whose features may have one each, or rows]
+    #[arg(long, value_name = "RANK", help_heading = "Model")]
+    pub tt_rank: Option<usize>,
+    /// Smallest number of rows of a table that --tt-rank makes a tensor train [default: 100000]
+    #[arg(long, value_name = "ROWS", help_heading = "Model")]
+    pub tt_rows: Option<usize>,
     /// Rounding of updated weights of tables in formats other than f32: nearest, or stochastic (up or down at random, so that the mean
     /// is what was computed; the same run rounds the same way) [default: stochastic]
     #[arg(long, value_name = "nearest|stochastic", help_heading = "Model")]
@@ -347,6 +354,11 @@ impl RunArgs {
             // All tables have it, also those of features with one of their own, as a run that is resumed has them.
             config.model.features.iter_mut().flatten().for_each(|feature| feature.format = None);
         }
+        if self.tt_rank.is_some() {
+            config.tables.tt_rank = self.tt_rank;
+            config.model.features.iter_mut().flatten().for_each(|feature| feature.tt_rank = None);
+        }
+        set(&mut config.tables.tt_rows, &self.tt_rows);
         set(&mut config.tables.rounding, &self.rounding);
         set(&mut config.tables.memory, &self.table_memory);
         if let Some(store) = &self.table_store {

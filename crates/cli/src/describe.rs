@@ -7,6 +7,7 @@ use crate::dataflow;
 use crate::text::{bytes, columns, si};
 use anyhow::Result;
 use serde_json::{Value, json};
+use spec::feature::Feature;
 use spec::model::{BlockName, Model};
 use spec::run::Run;
 use spec::schedule::Task;
@@ -77,6 +78,14 @@ fn to_json(run: &Run) -> Value {
             model.table_formats().into_iter().map(|(format, count)| (format.to_string(), count.into()));
         described["table_formats"] = Value::Object(formats.collect());
     }
+    if model.tensor_trains().next().is_some() {
+        let trains = model.tensor_trains().map(|(feature, train)| {
+            let Feature { name, rows, .. } = &model.features()[feature];
+            let (rank, parameters) = (train.rank, train.parameters());
+            json!({ "feature": name, "rank": rank, "parameters": parameters, "replaced": rows * train.width })
+        });
+        described["tensor_trains"] = trains.collect();
+    }
     if !run.regularised().is_empty() {
         described["regularisation"] = campanile::summary::regularisation(run);
     }
@@ -134,6 +143,11 @@ fn block_table(model: &Model) -> String {
         let towers = model.towers().iter().filter(|tower| !tower.passes_through()).count();
         let name = BlockName::TOWERS;
         rows.push(row(name.as_str(), towers.to_string(), weights(name), model.tower_flops()));
+    }
+    let trains = model.tensor_trains().count();
+    if trains > 0 {
+        let name = BlockName::TENSOR_TRAINS;
+        rows.push(row(name.as_str(), trains.to_string(), weights(name), model.tensor_train_flops()));
     }
     for block in model.network().blocks() {
         let (name, layers) = (block.name, &block.layers);

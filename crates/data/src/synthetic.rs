@@ -14,7 +14,7 @@
 //! use spec::{feature::Feature, synthetic::Synthetic};
 //! use data::{Batch, Split, SyntheticLog};
 //! let features: Vec<Feature> = (1..=16)
-//!     .map(|f| Feature { name: format!("C{f}"), rows: 10 * f, pooling: Default::default(), hotness: Default::default(), weighted: false, dim: None, format: None, cache: None })
+//!     .map(|f| Feature { name: format!("C{f}"), rows: 10 * f, pooling: Default::default(), hotness: Default::default(), weighted: false, dim: None, format: None, cache: None, tt_rank: None })
 //!     .collect();
 //! let log = SyntheticLog::new(&Synthetic::default(), &features, 13, Split::Train)?;
 //! let mut batch = Batch::default();

@@ -13,8 +13,8 @@ use crate::{
     ColumnCopy, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
     CrossLayersForward, CrossMaps, CrossX0Gradient, Decode, DotShape, DotUpdate, DrawTable, Dropout, Encode,
     FmShape, IndexBags, InputGradient, LinearBackward, LinearCrossForward, LinearForward, Lookup, LookupDot,
-    Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowPart, RowRuns, SortedIds, SpreadRows, SumRows,
-    Table, UpdateDense, UpdateRows, UpdateTables,
+    LookupTensorTrains, Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowPart, RowRuns, SortedIds,
+    SpreadRows, SumRows, Table, TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables,
 };
 use spec::Activation;
 use std::ops::Range;
@@ -210,6 +210,11 @@ pub(crate) trait Backend {
     fn collect_rows(&self, args: CollectRows) -> Result;
     /// Refuses rows past the end of their table.
     fn update_rows(&self, args: UpdateRows) -> Result;
+
+    /// Refuses bags past the values and ids past the end of their table.
+    fn lookup_tensor_trains(&self, args: LookupTensorTrains) -> Result;
+    /// Refuses rows past the end of their table.
+    fn tensor_train_gradients(&self, args: TensorTrainGradients) -> Result;
 
     /// Refuses values that are not finite in codecs with a header; then anything may be in the outputs.
     fn encode(&self, args: Encode) -> Result;

@@ -34,6 +34,7 @@ pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod stream;
+pub(crate) mod tensor_train;
 pub(crate) mod tile;
 pub(crate) mod units;
 pub(crate) mod update;

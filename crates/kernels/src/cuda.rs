@@ -50,6 +50,7 @@ mod sort;
 pub(crate) mod stream;
 mod tables;
 mod tensor_map;
+mod tensor_train;
 mod update;
 mod weight_gradient;
 mod wire;

@@ -59,6 +59,19 @@ impl Table {
         Ok(Self { rows, dim, pooling, weights, state, updated: None })
     }
 
+    /// Makes a table that has a size but neither weights nor state: that of a tensor train, whose rows are computed.
+    pub fn without_rows(space: impl Into<Space>, [rows, dim]: [usize; 2], pooling: Pooling) -> Self {
+        let space = space.into();
+        Self {
+            rows,
+            dim,
+            pooling,
+            weights: RowStore::empty(&space, dim),
+            state: Buffer::new(&space),
+            updated: None,
+        }
+    }
+
     /// As [`Table::in_format`], with weights and optimizer state in two new files that are mapped into the memory of the host.
     pub fn mapped(
         [weights, state]: [&File; 2],

@@ -5,8 +5,8 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
-    UpdateRows, UpdateTables,
+    Lookup, LookupTensorTrains, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table,
+    TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables,
 };
 use std::ops::Range;
 
@@ -152,6 +152,14 @@ impl Backend for Idle {
     }
 
     fn update_rows(&self, _: UpdateRows) -> Result {
+        Ok(())
+    }
+
+    fn lookup_tensor_trains(&self, _: LookupTensorTrains) -> Result {
+        Ok(())
+    }
+
+    fn tensor_train_gradients(&self, _: TensorTrainGradients) -> Result {
         Ok(())
     }
 

@@ -61,6 +61,7 @@ pub use op::packed::{PackLinear, PackedLinear};
 pub use op::pairs::{DotUpdate, LookupDot, PairVectors};
 pub use op::row_copies::{PutRows, RowCopies, TakeRows};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
+pub use op::tensor_train::{LookupTensorTrains, TensorTrainAt, TensorTrainGradients};
 pub use op::wire::BlockCopy;
 pub use row_marks::RowMarks;
 pub use row_store::{RandomRounding, RowRounding, RowStore, store_row, stored_row};

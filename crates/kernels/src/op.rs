@@ -18,6 +18,7 @@ pub(crate) mod packed;
 pub(crate) mod pairs;
 pub(crate) mod row_copies;
 pub(crate) mod rows;
+pub(crate) mod tensor_train;
 pub(crate) mod wire;
 
 use crate::memory::Home;

@@ -12,6 +12,7 @@ pub mod interaction;
 pub mod linear;
 pub mod optimizer;
 pub mod rows;
+pub mod tensor_train;
 mod weights;
 pub mod wire;
 
@@ -20,8 +21,8 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    LinearShape, Lookup, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table,
-    UpdateDense, UpdateRows, UpdateTables,
+    LinearShape, Lookup, LookupTensorTrains, Matrix, MatrixMut, RowPart, RowRuns, SortedIds, SpreadRows,
+    SumRows, Table, TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
@@ -228,6 +229,14 @@ impl Backend for Reference {
 
     fn update_rows(&self, args: UpdateRows) -> Result {
         rows::update_rows(args)
+    }
+
+    fn lookup_tensor_trains(&self, args: LookupTensorTrains) -> Result {
+        tensor_train::lookup_tensor_trains(args)
+    }
+
+    fn tensor_train_gradients(&self, args: TensorTrainGradients) -> Result {
+        tensor_train::tensor_train_gradients(args)
     }
 
     fn encode(&self, args: Encode) -> Result {

@@ -107,6 +107,11 @@ impl RowStore {
         Ok(Self { rows, dim, random: None, named: Buffer::new(space) })
     }
 
+    /// Makes no rows of `dim` weights.
+    pub(crate) fn empty(space: &Space, dim: usize) -> Self {
+        Self { rows: Rows::F32(Buffer::new(space)), dim, random: None, named: Buffer::new(space) }
+    }
+
     /// Makes rows of weights 0 in a new file that is mapped into the memory of the host.
     pub fn mapped(file: &File, format: TableFormat, [rows, dim]: [usize; 2]) -> Result<Self, KernelError> {
         let rows = match (format, Half::of(format)) {

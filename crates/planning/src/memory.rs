@@ -144,7 +144,7 @@ impl Memory {
                 let rows = slots.unwrap_or(shard.rows.len());
                 rows as f64 * row_bytes(shard.feature, shard.columns.len()) as f64
             };
-            placement.held_by(rank).iter().enumerate().map(bytes).sum()
+            placement.with_rows_by(rank).iter().enumerate().map(bytes).sum()
         };
         let elements = |of: &dyn Fn(usize) -> bool| -> f64 {
             let buckets = schedule.buckets().iter().enumerate().filter(|(index, _)| of(*index));

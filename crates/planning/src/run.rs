@@ -22,6 +22,7 @@ use spec::codec::{Codec, Rounding};
 use spec::dataflow::Dataflow;
 use spec::device::DeviceChoice;
 use spec::emulation::Emulation;
+use spec::model::Model;
 use spec::plan::{PlanChoice, PlanFile};
 use spec::program::Algorithm;
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
@@ -77,7 +78,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
 
 /// Checks a config whose plan, if it has one, is made.
 fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
-    let model = config.model.check(log)?.with_table_format(config.tables.format.unwrap_or_default());
+    let model = config.tables.apply(config.model.check(log)?)?;
     let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
     let emulation = config.emulation.check()?;
     // One rank emulates all nodes, and one rank uses a GPU best.
@@ -87,7 +88,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         .map_err(|e| RunError::new("topology", e.to_string()))?;
     let Spread { placement, dataflow } = spread(config, &model, topology)?;
     if let Some(emulation) = emulation {
-        check_emulation(emulation, topology, &dataflow)?;
+        check_emulation(emulation, topology, &dataflow, &model)?;
     }
     let data = config.data.check(&model, log)?;
     let train = &config.train;
@@ -172,8 +173,13 @@ fn check_all_reduce(
     }
 }
 
-/// Refuses an emulation by several ranks, or of tower groups.
-fn check_emulation(emulation: Emulation, topology: Topology, dataflow: &Dataflow) -> Result<(), RunError> {
+/// Refuses an emulation by several ranks, of tower groups, or with tensor trains.
+fn check_emulation(
+    emulation: Emulation,
+    topology: Topology,
+    dataflow: &Dataflow,
+    model: &Model,
+) -> Result<(), RunError> {
     let (nodes, ranks) = (emulation.nodes, topology.ranks());
     if ranks != 1 {
         let problem = format!(
@@ -184,6 +190,10 @@ fn check_emulation(emulation: Emulation, topology: Topology, dataflow: &Dataflow
     if dataflow.sptt().is_some() {
         let problem =
             "nodes are emulated with the flat dataflow only; use train.dataflow = \"flat\" and no towers";
+        return Err(RunError::new("emulation.nodes", problem));
+    }
+    if model.tensor_trains().next().is_some() {
+        let problem = "nodes are emulated with tables of rows only; leave tt_rank out, or the emulation";
         return Err(RunError::new("emulation.nodes", problem));
     }
     Ok(())

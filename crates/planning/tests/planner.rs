@@ -31,6 +31,7 @@ fn feature(index: usize, rows: usize, dim: usize, mean: u32) -> Feature {
         dim: Some(dim),
         format: None,
         cache: None,
+        tt_rank: None,
     }
 }
 

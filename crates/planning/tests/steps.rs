@@ -76,6 +76,7 @@ fn features() -> Vec<Feature> {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     (0..9).map(feature).collect()
 }

@@ -120,6 +120,7 @@ fn configure(request: &Request, ratio: f64, seed: u64) -> Config {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     let mut config = Config::default();
     config.model.features = Some((1..=request.features).map(feature).collect());

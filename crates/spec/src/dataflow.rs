@@ -15,7 +15,7 @@ mod kinds;
 pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
 use crate::emulation::Emulation;
-use crate::model::{Member, Model};
+use crate::model::{BlockName, Member, Model, Parameter};
 use crate::placement::{CopyUpdate, Placement, Shard};
 use crate::program::Algorithm;
 use crate::table_cache::CachedShards;
@@ -223,6 +223,12 @@ impl Deployment {
         (self.model.features()[feature].rows as u64, self.model.row_width(feature) as u64)
     }
 
+    /// Tower group that alone has a dense parameter: one of its towers or of its tensor trains. `None` for parameters of the network, and
+    /// where no dataflow goes by way of groups.
+    pub(crate) fn group_of(&self, parameter: &Parameter) -> Option<usize> {
+        self.dataflow.sptt()?.group_of(&self.placement, parameter)
+    }
+
     /// Shards that `rank` alone holds and whose vectors or partial sums are sent one by one.
     pub fn sent_by(&self, rank: usize) -> &[Shard] {
         self.placement.sent_by(rank, self.members())
@@ -355,6 +361,19 @@ impl Sptt {
         self.group_of_tower[tower]
     }
 
+    /// Group that alone has a dense parameter, where tables lie by `placement`: one of its towers or of its tensor trains. `None` for
+    /// parameters of the network.
+    pub fn group_of(&self, placement: &Placement, parameter: &Parameter) -> Option<usize> {
+        match parameter.owner {
+            (BlockName::TOWERS, tower) => self.group_of_tower(tower),
+            (BlockName::TENSOR_TRAINS, feature) => {
+                let holders = &placement.shards_of(feature)[0].holders;
+                Some(self.groups.group_of(holders.ranks()[0]))
+            }
+            _ => None,
+        }
+    }
+
     /// Routes of the columns of a shard inside its group.
     pub fn routes(&self, group: usize, shard: &Shard) -> Vec<Route> {
         let outputs = &self.plans[group].outputs;
@@ -408,7 +427,7 @@ fn check_holders(model: &Model, placement: &Placement, groups: Groups) -> Result
             Some(CopyUpdate::Samples) => {
                 return Err(SpttError::Replicated { feature: feature.name.clone() });
             }
-            Some(CopyUpdate::Rows) => {
+            Some(CopyUpdate::Rows | CopyUpdate::Cores) => {
                 let ranks = shards[0].holders.ranks().to_vec();
                 let group: Vec<usize> = groups.members(groups.group_of(ranks[0])).collect();
                 if ranks != group {

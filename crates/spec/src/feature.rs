@@ -32,6 +32,10 @@ pub struct Feature {
     /// table whole in memory. Default: `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<bool>,
+    /// Rank of the tensor train that the feature's table is: rows are products of three small cores, which are dense parameters on every
+    /// rank that serves the feature; 8 to 64 is usual. Default: `tables.tt_rank`, if the table is large enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tt_rank: Option<usize>,
 }
 
 /// Hotness of a feature: the number of ids in a bag.

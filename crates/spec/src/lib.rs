@@ -28,6 +28,7 @@ pub mod statistics;
 pub mod synthetic;
 pub mod table_cache;
 pub mod table_format;
+pub mod tensor_train;
 mod text;
 pub mod topology;
 pub mod towers;

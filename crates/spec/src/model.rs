@@ -14,6 +14,7 @@ mod block;
 mod labels;
 mod layer;
 mod network;
+mod tensor_trains;
 mod tower;
 mod widths;
 
@@ -111,6 +112,7 @@ impl Model {
         check_sizes(dense_features, dim)?;
         let widths: Vec<usize> =
             features.iter().map(|feature| architecture.row_width(feature.dim.unwrap_or(dim))).collect();
+        tensor_trains::check(&features, &widths)?;
         let meets = architecture.meeting_dim(dim, module);
         architecture.check(dense_features, dim, meets)?;
         let starts = starts_of(&widths);
@@ -122,6 +124,7 @@ impl Model {
             return Err(ModelError::new("model.dim", problem));
         }
         let towers = lay_out_towers(&features, &widths, &architecture, assignment, module)?;
+        tensor_trains::check_towers(&features, &widths, &towers)?;
         let sparse_width = sparse_width(&starts, &towers);
         let dense_width = if dense_features > 0 { meets } else { 0 };
         if dense_width + sparse_width > 64 * MAX_WIDTH {
@@ -170,7 +173,7 @@ impl Model {
 
     /// The model with tables of `format` where a feature says no other.
     pub fn with_table_format(mut self, format: TableFormat) -> Self {
-        for feature in &mut self.features {
+        for feature in self.features.iter_mut().filter(|feature| tensor_trains::rank_of(feature).is_none()) {
             // Where f32 is the default, saying it changes nothing.
             let said = feature.format.or(Some(format));
             feature.format = said.filter(|said| said.rounds() || format.rounds());
@@ -178,7 +181,7 @@ impl Model {
         self
     }
 
-    /// Number format of the table of a feature.
+    /// Number format of the table of a feature; cores of tensor trains are f32.
     pub fn table_format(&self, feature: usize) -> TableFormat {
         self.features[feature].format.unwrap_or_default()
     }
@@ -203,12 +206,12 @@ impl Model {
         (!all_wide).then(|| formats.iter().map(text).collect::<Vec<_>>().join(", "))
     }
 
-    /// Bytes of all tables, without optimizer state.
+    /// Bytes of all tables that have rows, without optimizer state.
     pub fn table_bytes(&self) -> u64 {
         let bytes = |(f, feature): (usize, &Feature)| {
             (feature.rows as u64).saturating_mul(self.table_format(f).row_bytes(self.row_width(f)) as u64)
         };
-        self.features.iter().enumerate().map(bytes).fold(0, u64::saturating_add)
+        self.tables_with_rows().map(bytes).fold(0, u64::saturating_add)
     }
 
     /// Probability with which training sets hidden units of the MLPs to zero.
@@ -256,10 +259,11 @@ impl Model {
         self.module
     }
 
-    /// Dense parameters: of the network in forward order, then of the towers.
+    /// Dense parameters: of the network in forward order, then of the towers, then the cores of tensor trains.
     pub fn dense_parameter_list(&self) -> Vec<Parameter> {
         let towers = self.towers.iter().enumerate().flat_map(|(t, tower)| tower.parameters(t));
-        self.network.parameters().into_iter().chain(towers).collect()
+        let cores = (0..self.features.len()).flat_map(|feature| self.cores_of(feature));
+        self.network.parameters().into_iter().chain(towers).chain(cores).collect()
     }
 
     /// Whether ids carry weights.
@@ -267,10 +271,15 @@ impl Model {
         self.features.iter().any(|f| f.weighted)
     }
 
-    /// Number of parameters in all tables; the largest number there is for more.
+    /// Number of parameters in all tables that have rows; the largest number there is for more.
     pub fn table_parameters(&self) -> u64 {
         let parameters = |(f, feature): (usize, &Feature)| feature.rows as u64 * self.row_width(f) as u64;
-        self.features.iter().enumerate().map(parameters).fold(0, u64::saturating_add)
+        self.tables_with_rows().map(parameters).fold(0, u64::saturating_add)
+    }
+
+    /// Features whose tables have rows of their own, which are all but the tensor trains.
+    fn tables_with_rows(&self) -> impl Iterator<Item = (usize, &Feature)> {
+        self.features.iter().enumerate().filter(|(f, _)| self.tensor_train(*f).is_none())
     }
 
     /// Refuses tables of more rows than training can name: batches hold ids of 32 bits. Larger tables can be planned and simulated.
@@ -289,7 +298,7 @@ impl Model {
         }
     }
 
-    /// Number of parameters in dense layers, including those of towers.
+    /// Number of parameters in dense layers, including those of towers and the cores of tensor trains.
     pub fn dense_parameters(&self) -> u64 {
         self.dense_parameter_list().iter().map(|p| p.len as u64).sum()
     }
@@ -303,7 +312,7 @@ impl Model {
     /// the gradients that nothing needs. Element-wise work is not counted.
     pub fn training_flops(&self) -> u64 {
         let network = self.network.blocks().iter().map(|block| block.layers.training_flops());
-        network.sum::<u64>() + self.tower_flops()
+        network.sum::<u64>() + self.tower_flops() + self.tensor_train_flops()
     }
 
     /// Part of [`training_flops`](Self::training_flops) that the towers account for.

@@ -86,6 +86,9 @@ pub enum CopyUpdate {
     /// A copy gets the ids and the gradients of the samples that it serves; sums of gradients by row are reduced over the
     /// copies.
     Rows,
+    /// A copy has the cores of a tensor train instead of rows, and gets the ids and the gradients of the samples that it serves; gradients
+    /// of the cores are reduced over the copies, as those of other dense parameters are.
+    Cores,
 }
 
 impl Holders {
@@ -132,13 +135,24 @@ impl Shard {
         self.holders.copy_update() == Some(update)
     }
 
-    /// Place of the shard among those of its rank: whole ones, pieces of rows (those of fewer pieces first), copies.
+    /// Whether the shard has copies each of which serves some samples only.
+    fn serves_some(&self) -> bool {
+        self.is_copy(CopyUpdate::Rows) || self.is_copy(CopyUpdate::Cores)
+    }
+
+    /// Whether the shard is a tensor train, which has no rows of its own.
+    pub fn is_tensor_train(&self) -> bool {
+        self.is_copy(CopyUpdate::Cores)
+    }
+
+    /// Place of the shard among those of its rank: whole ones, pieces of rows (those of fewer pieces first), copies, tensor trains.
     fn order(&self) -> (usize, usize) {
         match &self.holders {
             Holders::Rank(_) if self.row_pieces() == 1 => (0, 0),
             Holders::Rank(_) => (1, self.row_pieces()),
             Holders::Copies { update: CopyUpdate::Samples, .. } => (2, 0),
             Holders::Copies { update: CopyUpdate::Rows, .. } => (3, 0),
+            Holders::Copies { update: CopyUpdate::Cores, .. } => (4, 0),
         }
     }
 }
@@ -209,9 +223,19 @@ impl Placement {
         &self.shards[self.starts[feature]..self.starts[feature + 1]]
     }
 
-    /// Shards that `rank` holds: whole shards by feature, then pieces of rows (those of fewer pieces first), then copies.
+    /// Shards that `rank` holds: whole shards by feature, then pieces of rows (those of fewer pieces first), then copies, then tensor trains.
     pub fn held_by(&self, rank: usize) -> &[Shard] {
         &self.held[rank]
+    }
+
+    /// Shards that `rank` holds and that have rows, in the same order: all but the tensor trains.
+    pub fn with_rows_by(&self, rank: usize) -> &[Shard] {
+        before(self.held_by(rank), Shard::is_tensor_train)
+    }
+
+    /// Tensor trains that `rank` holds, by feature: the last of its shards.
+    pub fn tensor_trains_by(&self, rank: usize) -> &[Shard] {
+        &self.held_by(rank)[self.with_rows_by(rank).len()..]
     }
 
     /// Shards that `rank` alone holds.

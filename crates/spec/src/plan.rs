@@ -76,8 +76,8 @@ pub struct PlannedShard {
     pub columns: [usize; 2],
     /// Rank that holds the shard, or ranks that hold a copy each, in ascending order.
     pub ranks: Vec<usize>,
-    /// Update of the copies, where ranks hold copies: `samples` (every copy gets the gradients of all samples) or `rows` (the
-    /// copies' gradients are summed by row). Left out for a shard that one rank holds.
+    /// Update of the copies, where ranks hold copies: `samples` (every copy gets the gradients of all samples), `rows` (the
+    /// copies' gradients are summed by row) or `cores` (the table is a tensor train, whose gradients are reduced). Left out for a shard that one rank holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopyUpdate>,
 }

@@ -167,6 +167,7 @@ impl Outline {
             dim: None,
             format: None,
             cache: None,
+            tt_rank: None,
         };
         self.rows.iter().enumerate().map(feature).collect()
     }

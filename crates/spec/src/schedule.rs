@@ -20,6 +20,7 @@ mod operation;
 mod part;
 mod sptt;
 mod table;
+mod tensor_trains;
 
 pub use collective::{Collective, CollectiveKind, Group};
 pub use copies::{CopiedTable, CopyReduction};
@@ -348,13 +349,13 @@ impl Schedule {
         })
     }
 
-    /// Bucket of the tower parameters of each group, which is reduced inside the group. On a rank, the bucket of its group
+    /// Bucket of the parameters of each group, of its towers and its tensor trains, which is reduced inside the group. On a rank, the bucket of its group
     /// follows [`buckets`](Self::buckets).
     pub fn tower_buckets(&self) -> &[Bucket] {
         &self.tower_buckets
     }
 
-    /// Data-parallel tables, by feature, and how the sums of their gradients are added up.
+    /// Data-parallel tables of rows, by feature, and how the sums of their gradients are added up.
     pub fn copies(&self) -> &[CopiedTable] {
         &self.copies
     }

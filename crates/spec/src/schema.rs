@@ -388,6 +388,7 @@ impl SparseColumn {
             dim: None,
             format: None,
             cache: None,
+            tt_rank: None,
         }
     }
 }

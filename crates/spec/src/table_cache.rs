@@ -213,7 +213,7 @@ impl CachedShards {
         let each = u128::from(memory / topology.ranks_per_host() as u64);
         let share = |shard: &Shard, format| CacheShare::of(model, shard, rule, format);
         let copied = |rank: usize| -> u128 {
-            let copies = &placement.held_by(rank)[placement.owned_by(rank).len()..];
+            let copies = &placement.with_rows_by(rank)[placement.owned_by(rank).len()..];
             copies.iter().map(|shard| share(shard, None).whole()).sum()
         };
         let least = |rank: usize| -> u128 {

@@ -57,7 +57,7 @@ pub enum Quantity {
     LeavingVectors,
     /// FLOPs of the towers of this rank's group, forward, for its peers' samples.
     TowerFlops,
-    /// Weights of the towers of this rank's group.
+    /// Weights of the towers of this rank's group, and of its tensor trains.
     TowerWeights,
     /// Floats that this rank lays out for a leg, its own part included.
     Sent(Leg),
@@ -142,6 +142,8 @@ impl Quantity {
                 let count = |s: &Shard| match s.holders.copy_update() {
                     Some(CopyUpdate::Samples) => own(s),
                     Some(CopyUpdate::Rows) | None => all(s),
+                    // Rows of tensor trains are computed, not looked up.
+                    Some(CopyUpdate::Cores) => 0,
                 };
                 held.iter().map(|s| count(s) * each(s)).sum::<u64>()
             };
@@ -184,7 +186,13 @@ impl Quantity {
                 flops.saturating_mul(peers(sptt))
             }),
             Quantity::TowerWeights => {
-                of_group(&|sptt, g| towers(sptt, g).iter().map(|&t| model.towers()[t].weights()).sum())
+                let trains = placement.tensor_trains_by(rank).iter();
+                let cores =
+                    trains.filter_map(|s| model.tensor_train(s.feature)).map(|t| t.parameters() as u64);
+                let cores = cores.sum::<u64>();
+                of_group(&|sptt, g| {
+                    towers(sptt, g).iter().map(|&t| model.towers()[t].weights()).sum::<u64>() + cores
+                })
             }
             Quantity::Sent(leg) => leg.sent(Codec::F32, deployment, sizes, rank) / FLOAT,
             Quantity::Received(leg) => leg.received(Codec::F32, deployment, sizes, rank) / FLOAT,

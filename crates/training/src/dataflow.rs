@@ -11,6 +11,7 @@ mod order;
 mod reduction;
 mod sptt;
 mod tables;
+mod tensor_trains;
 mod touched;
 mod vectors;
 

@@ -156,6 +156,9 @@ fn a_step_after_warm_up_allocates_nothing() {
         run.schedule(Task::Train).copies().iter().map(|table| table.reduction).collect();
     assert!(reductions.contains(&CopyReduction::Rows) && reductions.contains(&CopyReduction::Dense));
     assert_eq!(counted(&run), 0, "data-parallel tables");
+    let mut trains = config(ModelKind::Dlrm, true, 2, 2);
+    trains.model.features.iter_mut().flatten().take(3).for_each(|feature| feature.tt_rank = Some(4));
+    assert_eq!(counted(&with_batches(trains, BATCH as usize)), 0, "tensor trains");
     for (wire, all_reduce) in [
         ("u4+ec", Algorithm::Ring),
         ("fp8", Algorithm::TwoLevel),

@@ -32,6 +32,7 @@ fn golden_features() -> Vec<Feature> {
 
 fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_host]: [usize; 2]) -> Run {
     let mut config = Config::default();
+    let (trains, model) = model.strip_prefix("trains-").map_or((false, model), |model| (true, model));
     let (mixed, model) = model.strip_prefix("mixed-").map_or((false, model), |model| (true, model));
     config.model.kind = Some(match model {
         "dlrm" | "dmt-dlrm" => ModelKind::Dlrm,
@@ -45,6 +46,10 @@ fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_ho
     };
     config.model.features = Some(golden_features());
     config.model.features.as_mut().into_iter().for_each(dims);
+    for feature in config.model.features.iter_mut().flatten().filter(|feature| trains && feature.name != "C2")
+    {
+        feature.tt_rank = Some(3);
+    }
     config.model.dense_features = Some(5);
     config.model.dim = Some(8);
     if model == "deepfm" {
@@ -149,13 +154,19 @@ fn batches(seed: u64, options: &Value) -> Vec<Batch> {
         .collect()
 }
 
-/// The table of a feature, from the rank that has it.
+/// The table of a feature, from the ranks that have it.
 fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Vec<f32> {
-    let held = |rank| run.placement.held_by(rank).iter().position(|shard| shard.feature == feature);
-    let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
-    let table = holders.next().unwrap();
-    assert_eq!(table.weights.len(), ROWS[feature] * run.model.row_width(feature), "tables are not cut here");
-    table.weights.to_vec().unwrap()
+    let width = run.model.row_width(feature);
+    let mut table = vec![f32::NAN; ROWS[feature] * width];
+    for shard in run.placement.shards_of(feature) {
+        let rank = shard.holders.ranks()[0];
+        let held = run.placement.held_by(rank).iter().position(|held| held == shard).unwrap();
+        let weights = ranks[rank].0.tables[held].weights.to_vec().unwrap();
+        for (row, weights) in shard.rows.clone().zip(weights.chunks_exact(shard.columns.len())) {
+            table[row * width..][shard.columns.clone()].copy_from_slice(weights);
+        }
+    }
+    table
 }
 
 fn cases(file: &str) -> (u64, Vec<Value>) {
@@ -190,7 +201,8 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
     }
     let finals = case["final"].as_object().unwrap();
     let list = ranks[0].0.parameters.list();
-    assert_eq!(finals.len(), list.len() + ROWS.len(), "the golden file covers every parameter");
+    let with_rows = ROWS.len() - run.model.tensor_trains().count();
+    assert_eq!(finals.len(), list.len() + with_rows, "the golden file covers every parameter");
     for (name, expected) in finals {
         let ours = match list.iter().position(|p| p.name == *name) {
             Some(index) => {
@@ -206,7 +218,7 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
         // Of DeepFM two rows of a table, with their linear weights.
         let first = match model {
             "deepfm" => 18,
-            _ if model.starts_with("mixed") => 32,
+            _ if model.starts_with("mixed") || model.starts_with("trains") => 32,
             _ => 8,
         };
         assert_eq!(expected.len(), ours.len().min(first), "first values of {name}");
@@ -282,6 +294,17 @@ fn labels_and_weights_as_pytorch() {
 #[test]
 fn mixed_dims_as_pytorch() {
     let (seed, cases) = cases("mixed");
+    assert_eq!(cases.len(), 12);
+    for case in &cases {
+        check_case(case, seed, [1, 1]);
+        check_case(case, seed, [2, 2]);
+    }
+}
+
+/// Tables that are products of three cores, on one rank and on two tower groups of two.
+#[test]
+fn tensor_trains_as_pytorch() {
+    let (seed, cases) = cases("tensor_trains");
     assert_eq!(cases.len(), 12);
     for case in &cases {
         check_case(case, seed, [1, 1]);

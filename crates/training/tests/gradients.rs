@@ -204,6 +204,31 @@ fn mixed_dims() {
     }
 }
 
+/// The config with some tables as tensor trains: of a single id, a mean, and weighted ones.
+fn with_tensor_trains(mut config: Config) -> Config {
+    let features = config.model.features.as_mut().into_iter().flatten();
+    for feature in features.filter(|feature| ["C0", "C2", "C4"].contains(&feature.name.as_str())) {
+        // Tables of few rows have large weights, and cores large gradients.
+        (feature.tt_rank, feature.rows) = (Some(3), feature.rows.min(8));
+    }
+    config
+}
+
+#[test]
+fn tensor_trains() {
+    for kind in [ModelKind::Dlrm, ModelKind::DeepFm] {
+        check(with_tensor_trains(config(kind, true, 1, 1)));
+    }
+}
+
+/// Cores lie beside the parameters of tower modules.
+#[test]
+fn tensor_trains_in_towers() {
+    let mut config = with_tensor_trains(on_towers(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4"));
+    config.model.bottom = Some(vec![16, 4]);
+    check(config);
+}
+
 /// Members of one width share a map.
 #[test]
 fn dmt_dlrm_of_mixed_dims() {

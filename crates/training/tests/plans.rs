@@ -102,7 +102,7 @@ prop_compose! {
     ) -> Drawn {
         let hotness = many.map_or(Hotness::One, |mean| Hotness::Many { mean });
         let pooling = if mean { Pooling::Mean } else { Pooling::Sum };
-        Drawn { feature: Feature { name: String::new(), rows, pooling, hotness, weighted, dim, format: None, cache: None }, schemes }
+        Drawn { feature: Feature { name: String::new(), rows, pooling, hotness, weighted, dim, format: None, cache: None, tt_rank: None }, schemes }
     }
 }
 

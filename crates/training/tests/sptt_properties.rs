@@ -106,7 +106,7 @@ prop_compose! {
     ) -> Feature {
         let hotness = many.map_or(Hotness::One, |mean| Hotness::Many { mean });
         let pooling = if mean { Pooling::Mean } else { Pooling::Sum };
-        Feature { name: String::new(), rows, pooling, hotness, weighted, dim, format: None, cache: None }
+        Feature { name: String::new(), rows, pooling, hotness, weighted, dim, format: None, cache: None, tt_rank: None }
     }
 }
 

@@ -8,8 +8,9 @@ use super::graph::{GraphBuilder, Size, Value, int, ints};
 use super::proto::ElementType;
 use spec::feature::{Feature, Hotness};
 use spec::model::{
-    BlockName, BlockSource, CrossLayer, Layers, LinearLayer, Model, Projected, Tower, TowerModule,
+    BlockName, BlockSource, CrossLayer, Layers, LinearLayer, Model, Parameter, Projected, Tower, TowerModule,
 };
+use spec::tensor_train::TensorTrain;
 use spec::{Activation, Pooling};
 use std::collections::HashMap;
 
@@ -45,7 +46,11 @@ pub fn build(model: &Model, element: impl Fn(&str) -> ElementType) -> GraphBuild
     });
     let mut vectors = Vec::new();
     for (index, feature) in model.features().iter().enumerate() {
-        vectors.push(lookup(&mut graph, feature, model.row_width(index), &element));
+        let kept = match model.tensor_train(index) {
+            Some(train) => Kept::Train(train, model.cores_of(index)),
+            None => Kept::Rows(model.row_width(index), element(&feature.name)),
+        };
+        vectors.push(lookup(&mut graph, feature, &kept));
     }
     let sparse = match model.has_tower_modules() {
         true => model.towers().iter().map(|tower| tower_output(&mut graph, tower, model, &vectors)).collect(),
@@ -61,13 +66,16 @@ pub fn build(model: &Model, element: impl Fn(&str) -> ElementType) -> GraphBuild
     graph
 }
 
+/// What a model keeps of a table.
+enum Kept {
+    /// Rows of so many columns, in this type.
+    Rows(usize, ElementType),
+    /// The cores of a tensor train.
+    Train(TensorTrain, Vec<Parameter>),
+}
+
 /// The pooled vector of each sample: one row of the table, or the rows of a bag.
-fn lookup(
-    graph: &mut GraphBuilder,
-    feature: &Feature,
-    width: usize,
-    element: &impl Fn(&str) -> ElementType,
-) -> Value {
+fn lookup(graph: &mut GraphBuilder, feature: &Feature, kept: &Kept) -> Value {
     let Feature { name, rows, pooling, hotness, weighted, .. } = feature;
     let sizes = || match hotness {
         Hotness::One => vec![Size::Free("batch".into())],
@@ -87,13 +95,15 @@ fn lookup(
         let doc = format!("weight of each id of {name}; where there is no id it counts for nothing");
         graph.input(&weights_input(name), ElementType::Float, sizes(), &doc)
     });
-    let kept = element(name);
-    let table = graph.parameter(&format!("tables.{name}.weight"), vec![*rows, width], kept);
-    let gather = |graph: &mut GraphBuilder, ids: &Value| {
-        let found = graph.op("Gather", &[&table, ids], vec![int("axis", 0)]);
-        match kept {
-            ElementType::Float => found,
-            _ => graph.op("Cast", &[&found], vec![int("to", ElementType::Float as i64)]),
+    let gather = |graph: &mut GraphBuilder, ids: &Value| match kept {
+        Kept::Train(train, cores) => multiply_out(graph, train, cores, ids),
+        Kept::Rows(width, element) => {
+            let table = graph.parameter(&format!("tables.{name}.weight"), vec![*rows, *width], *element);
+            let found = graph.op("Gather", &[&table, ids], vec![int("axis", 0)]);
+            match element {
+                ElementType::Float => found,
+                _ => graph.op("Cast", &[&found], vec![int("to", ElementType::Float as i64)]),
+            }
         }
     };
     if *hotness == Hotness::One {
@@ -128,6 +138,36 @@ fn lookup(
             graph.op("Div", &[&pooled, &count], vec![])
         }
     }
+}
+
+/// Rows of a tensor train, of its cores: digits of the row numbers, the slices that they name, and their products.
+fn multiply_out(graph: &mut GraphBuilder, train: &TensorTrain, cores: &[Parameter], ids: &Value) -> Value {
+    let ([a, b, c], rank) = (train.columns.map(|n| n as i64), train.rank as i64);
+    let flat = graph.reshape(ids, &[-1]);
+    let [second, third] = [1, 2].map(|digit| graph.integer(train.rows[digit] as i64));
+    let above = graph.op("Div", &[&flat, &third], vec![]);
+    let digits = [
+        graph.op("Div", &[&above, &second], vec![]),
+        graph.op("Mod", &[&above, &second], vec![]),
+        graph.op("Mod", &[&flat, &third], vec![]),
+    ];
+    let shapes = [[-1, a, rank], [-1, rank, b * rank], [-1, c, rank]];
+    let mut slices = Vec::new();
+    for ((parameter, digit), shape) in cores.iter().zip(&digits).zip(&shapes) {
+        let core = graph.parameter(&parameter.name, parameter.shape.clone(), ElementType::Float);
+        let slice = graph.op("Gather", &[&core, digit], vec![int("axis", 0)]);
+        slices.push(graph.reshape(&slice, shape));
+    }
+    let joined = graph.op("MatMul", &[&slices[0], &slices[1]], vec![]);
+    let joined = graph.reshape(&joined, &[-1, a * b, rank]);
+    let turned = graph.op("Transpose", &[&slices[2]], vec![ints("perm", &[0, 2, 1])]);
+    let rows = graph.op("MatMul", &[&joined, &turned], vec![]);
+    let rows = graph.reshape(&rows, &[-1, a * b * c]);
+    let rows = graph.slice(&rows, 0..train.width, (a * b * c) as usize);
+    // As many as there are ids, in the same order.
+    let (shape, width) = (graph.op("Shape", &[ids], vec![]), graph.integers(&[train.width as i64]));
+    let shape = graph.op("Concat", &[&shape, &width], vec![int("axis", 0)]);
+    graph.op("Reshape", &[&rows, &shape], vec![])
 }
 
 /// Output of a tower over the vectors of its members.

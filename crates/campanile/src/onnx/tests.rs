@@ -12,7 +12,17 @@ use std::collections::HashSet;
 
 fn feature(name: &str, hotness: Hotness, weighted: bool) -> Feature {
     let (name, pooling) = (name.to_owned(), Pooling::Mean);
-    Feature { name, rows: 10, pooling, hotness, weighted, dim: None, format: None, cache: None }
+    Feature {
+        name,
+        rows: 10,
+        pooling,
+        hotness,
+        weighted,
+        dim: None,
+        format: None,
+        cache: None,
+        tt_rank: None,
+    }
 }
 
 fn graph_of(model: &Model) -> (Graph, Vec<Parameter>) {

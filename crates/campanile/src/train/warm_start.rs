@@ -14,6 +14,8 @@ use data::prepare;
 use data::prepared::PreparedLog;
 use data::vocabulary::Vocabulary;
 use serde::Serialize;
+use spec::feature::Feature;
+use spec::model::BlockName;
 use spec::run::{Config, DataFormat, Run};
 use spec::schema::{IdRule, Schema};
 use spec::synthetic::Synthetic;
@@ -194,7 +196,11 @@ fn tables(
     report: &mut WarmStarted,
 ) -> Vec<TakenRows> {
     let features = run.model.features().iter().enumerate();
-    let table = |(index, feature): (usize, &spec::feature::Feature)| {
+    let table = |(index, feature): (usize, &Feature)| {
+        if run.model.tensor_train(index).is_some() {
+            // Its cores are among the layers.
+            return TakenRows::None;
+        }
         let name = format!("tables.{}.weight", feature.name);
         let shape = [feature.rows, run.model.row_width(index)];
         let rows = match shapes.get(name.as_str()) {
@@ -304,6 +310,16 @@ fn layers(
             }
             Some(_) if other_features && of(&["top.0.weight", "deep.0.weight", "cross.", "towers."]) => {
                 Err("its inputs are other features, or in another order".into())
+            }
+            Some(_) if parameter.owner.0 == BlockName::TENSOR_TRAINS => {
+                // Rows that are computed of cores are taken all or none.
+                let Feature { name, rows: count, .. } = &run.model.features()[parameter.owner.1];
+                let shape = [*count, run.model.row_width(parameter.owner.1)];
+                match rows(name, &shape, &shape, there, here) {
+                    Ok(TakenRows::All) => Ok(true),
+                    Ok(_) => Err("its rows are numbered otherwise, and a tensor train is taken whole".into()),
+                    Err(reason) => Err(reason),
+                }
             }
             Some(_) => Ok(true),
         };

@@ -31,7 +31,7 @@ struct CardRun {
     batch: usize,
 }
 
-const RUNS: [CardRun; 14] = [
+const RUNS: [CardRun; 16] = [
     CardRun {
         flags: "--model dlrm --dim 128",
         bottom: &[384, 192, 128],
@@ -129,6 +129,20 @@ const RUNS: [CardRun; 14] = [
         top: &[1024, 512, 256, 1],
         cross: Some((2, 384)),
         batch: 32_768,
+    },
+    CardRun {
+        flags: "--model dlrm --dim 64 --tt-rank 16 --tt-rows 500",
+        bottom: &[256, 192, 64],
+        top: &[512, 384, 1],
+        cross: None,
+        batch: 24_576,
+    },
+    CardRun {
+        flags: "--model dlrm --dim 128 --tt-rank 32 --tt-rows 500",
+        bottom: &[384, 256, 128],
+        top: &[640, 512, 1],
+        cross: None,
+        batch: 12_288,
     },
 ];
 

@@ -24,7 +24,7 @@ pub struct TimedSteps {
 }
 
 /// Flags of the runs, and samples of each rank in a step. `{hosts}` stands for the number of hosts; there is one tower for each.
-const RUNS: [(&str, usize); 11] = [
+const RUNS: [(&str, usize); 13] = [
     ("--preset demo --model dlrm --dataflow flat", 256),
     ("--preset demo --model dlrm --dataflow flat --wire bf16", 2048),
     ("--preset demo --model dcn --dim 64 --towers strided:{hosts} --tower-module dcn:d=256 --wire bf16", 512),
@@ -48,6 +48,11 @@ const RUNS: [(&str, usize); 11] = [
     (
         "--preset kaggle --rows-cap 20000 --model dcn --dim 32 --towers strided:{hosts} --tower-module dcn:d=128",
         128,
+    ),
+    ("--preset kaggle --rows-cap 20000 --model dlrm --dataflow flat --tt-rank 16 --tt-rows 2000", 512),
+    (
+        "--preset kaggle --rows-cap 20000 --model dlrm --dim 64 --dataflow flat --tt-rank 32 --tt-rows 10000",
+        256,
     ),
 ];
 

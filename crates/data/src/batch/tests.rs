@@ -10,6 +10,7 @@ fn features() -> Vec<Feature> {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
 }

@@ -14,6 +14,7 @@ fn feature(name: &str, rows: usize) -> Feature {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Cpu, chain, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer,
-    rows, sort, update, wire,
+    rows, sort, tensor_train, update, wire,
 };
 use crate::backend::{Backend, cross_layer_in_parts};
 use crate::op::Result;
@@ -10,9 +10,9 @@ use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
     CrossBackward, CrossInputs, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout,
-    Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    PackLinear, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables, reference,
+    Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup,
+    LookupTensorTrains, Matrix, MatrixMut, PackLinear, RowPart, RowRuns, SortedIds, SpreadRows, SumRows,
+    Table, TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables, reference,
 };
 use std::ops::Range;
 
@@ -225,6 +225,14 @@ impl Backend for Cpu {
 
     fn update_rows(&self, args: UpdateRows) -> Result {
         rows::update_rows(self, args)
+    }
+
+    fn lookup_tensor_trains(&self, args: LookupTensorTrains) -> Result {
+        tensor_train::lookup(self, args)
+    }
+
+    fn tensor_train_gradients(&self, args: TensorTrainGradients) -> Result {
+        tensor_train::gradients(self, args)
     }
 
     fn encode(&self, args: Encode) -> Result {

@@ -93,7 +93,7 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
 }
 
 /// Whether every id of these bags is a row, and every bag inside `values`.
-fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows: usize) -> bool {
+pub(super) fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows: usize) -> bool {
     let Some(last) = rows.checked_sub(1) else { return lengths.iter().all(|&length| length == 0) };
     // Bags that follow each other are looked at as one.
     let mut run = 0..0;

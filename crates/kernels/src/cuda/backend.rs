@@ -3,7 +3,7 @@
 use super::operand::Values;
 use super::{
     Cuda, chain, codec, columns, cross, draw, elementwise, index, interaction, linear, lookup, marks,
-    optimizer, pack, pairs, rows, sort, update, wire,
+    optimizer, pack, pairs, rows, sort, tensor_train, update, wire,
 };
 use crate::backend::{Backend, dot_then_update, lookup_then_dot};
 use crate::op::Result;
@@ -11,8 +11,9 @@ use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
     CrossBackward, CrossLayerBackward, CrossLayersBackward, CrossLayersForward, CrossX0Gradient, Decode,
     DotShape, DotUpdate, DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward,
-    LinearForward, Lookup, LookupDot, Matrix, MatrixMut, PackLinear, Repeats, RowPart, RowRuns, SortedIds,
-    SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    LinearForward, Lookup, LookupDot, LookupTensorTrains, Matrix, MatrixMut, PackLinear, Repeats, RowPart,
+    RowRuns, SortedIds, SpreadRows, SumRows, Table, TensorTrainGradients, UpdateDense, UpdateRows,
+    UpdateTables,
 };
 use std::ops::Range;
 
@@ -217,6 +218,14 @@ impl Backend for Cuda {
 
     fn update_rows(&self, args: UpdateRows) -> Result {
         rows::update_rows(self, args)
+    }
+
+    fn lookup_tensor_trains(&self, args: LookupTensorTrains) -> Result {
+        tensor_train::lookup(self, args)
+    }
+
+    fn tensor_train_gradients(&self, args: TensorTrainGradients) -> Result {
+        tensor_train::gradients(self, args)
     }
 
     fn encode(&self, args: Encode) -> Result {

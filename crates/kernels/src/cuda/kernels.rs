@@ -46,6 +46,7 @@ pub(crate) const SOURCES: &[Source] = &[
     },
     Source { name: "row_copies.cu", parts: &[COMMON, include_str!("kernels/row_copies.cu")] },
     Source { name: "marks.cu", parts: &[COMMON, TABLES, include_str!("kernels/marks.cu")] },
+    Source { name: "tensor_train.cu", parts: &[COMMON, TABLES, include_str!("kernels/tensor_train.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
     Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];

@@ -278,7 +278,7 @@ impl Device {
     }
 }
 
-fn check_index(check: &Check, index: &BagIndex) -> Result {
+pub(super) fn check_index(check: &Check, index: &BagIndex) -> Result {
     let bags = size([index.tables, index.samples]);
     check.buffer("starts of the index", &index.starts, bags)?;
     check.buffer("lengths of the index", &index.lengths, bags)

@@ -181,7 +181,7 @@ impl Device {
         check.buffer("sorted keys", &sorted.keys, 0)?;
         check.buffer("sorted samples", &sorted.samples, 0)?;
         check.count("sorted tables", tables.len() + 1, sorted.bounds.len())?;
-        check_runs(&check, which, runs)?;
+        check_runs(&check, which.len(), runs)?;
         check.buffer("runs", &runs.firsts, *runs.bounds.last().unwrap_or(&0))?;
         if let Some(weights) = args.weights {
             check.buffer("weights", weights, sorted.samples.len())?;
@@ -220,7 +220,7 @@ impl Device {
         let check = Check::new("spread_rows", self);
         let SpreadRows { tables, which, runs, .. } = &args;
         check_tables(&check, tables, which)?;
-        check_runs(&check, which, runs)?;
+        check_runs(&check, which.len(), runs)?;
         check.buffer("rows", args.rows, *runs.bounds.last().unwrap_or(&0))?;
         let floats =
             which.iter().zip(runs.bounds.windows(2)).map(|(&t, of)| size([of[1] - of[0], tables[t].dim]));
@@ -301,8 +301,8 @@ fn check_tables(check: &Check, tables: &[Table], which: &[usize]) -> Result {
     check.count("tables", which.iter().max().map_or(0, |last| last + 1), tables.len())
 }
 
-/// Refuses runs that are not of as many tables as `which`, or not in order.
-fn check_runs(check: &Check, which: &[usize], runs: &RowRuns) -> Result {
-    check.count("tables of the runs", which.len() + 1, runs.bounds.len())?;
+/// Refuses runs that are not of so many tables, or not in order.
+pub(super) fn check_runs(check: &Check, tables: usize, runs: &RowRuns) -> Result {
+    check.count("tables of the runs", tables + 1, runs.bounds.len())?;
     runs.bounds.windows(2).try_for_each(|pair| check.count("bounds of the runs", pair[0], pair[1]))
 }

@@ -91,14 +91,14 @@ pub fn sort_ids(
 }
 
 /// Positions in the values buffer of the ids of one bag.
-fn bag(index: &BagIndex, table: usize, sample: usize) -> Range<usize> {
+pub(super) fn bag(index: &BagIndex, table: usize, sample: usize) -> Range<usize> {
     let at = table * index.samples + sample;
     let start = index.starts.host()[at] as usize;
     start..start + index.lengths.host()[at] as usize
 }
 
 /// Gives the id as a row, if its table has such a row.
-fn check(t: usize, table: &Table, id: u32) -> Result<usize, KernelError> {
+pub(super) fn check(t: usize, table: &Table, id: u32) -> Result<usize, KernelError> {
     let refused = KernelError::IdOutOfRange { table: t, id, rows: table.rows };
     if (id as usize) < table.rows { Ok(id as usize) } else { Err(refused) }
 }

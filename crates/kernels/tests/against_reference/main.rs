@@ -22,3 +22,4 @@ mod rows;
 mod slots;
 mod support;
 mod tables;
+mod tensor_trains;

@@ -44,7 +44,9 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
     let spread = !sliced && !model.has_tower_modules() && groups.count() > towers.len();
     let towers = if spread {
         let slices = groups.count().div_ceil(features);
-        let wide = |number: usize| (0..features).filter(move |&feature| number < model.row_width(feature));
+        // Tensor trains are not cut.
+        let pieces = |feature: usize| model.tensor_train(feature).map_or(model.row_width(feature), |_| 1);
+        let wide = |number: usize| (0..features).filter(move |&feature| number < pieces(feature));
         (0..slices).flat_map(|number| wide(number).map(move |feature| vec![(feature, number)])).collect()
     } else {
         towers
@@ -72,6 +74,11 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
         let members: Vec<usize> = groups.members(slice.group).collect();
         let whole = slices_of[slice.feature] == 1;
         let (rows, width) = (model.features()[slice.feature].rows, model.row_width(slice.feature));
+        if model.tensor_train(slice.feature).is_some() {
+            // Every member computes the rows of its samples.
+            layouts[slice.feature] = Layout::DataParallel { ranks: Some(members) };
+            continue;
+        }
         match resolve(cut, model.features()[slice.feature].hotness) {
             Cut::Columns if whole && width > 1 && members.len() > 1 => {
                 let mut ranks = members;

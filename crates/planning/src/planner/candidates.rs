@@ -107,6 +107,9 @@ fn pieces(most: usize) -> Vec<usize> {
 
 /// Forms of a unit that make sense on so many members, whether they fit or not.
 fn shapes(unit: &Unit, rows: usize, members: usize) -> Vec<Shape> {
+    if unit.is_train {
+        return vec![Shape::Copies];
+    }
     let width = unit.columns.len();
     let by_rows = if unit.whole { pieces(members.min(rows)) } else { Vec::new() };
     let by_columns: Vec<usize> =
@@ -224,6 +227,9 @@ fn impossible(scheme: Scheme, unit: &Unit, rows: usize, members: usize) -> Strin
         _ => format!("{rows} rows leave nothing to cut over {members} ranks"),
     };
     match scheme {
+        _ if unit.is_train => {
+            "a tensor train is small: every rank that serves the feature has its cores".into()
+        }
         _ if members == 1 => "there is a single rank to hold the table".into(),
         _ if !unit.whole && scheme != Scheme::ColumnWise => {
             "several towers read slices of its columns".into()

@@ -1,6 +1,7 @@
 //! Prices of data-parallel tables: every copy serves its share of the samples, and sums of gradients by row are reduced.
 
 use super::prices::{Price, Prices, WORD};
+use spec::tensor_train::TensorTrain;
 use spec::volume::expected_distinct;
 
 /// How sums of gradients by row are added up over the copies, and what a copy sends for it.
@@ -41,6 +42,9 @@ impl Prices<'_> {
     /// Price of a copy on each of its holders.
     pub(super) fn copy(&self, feature: usize) -> Price {
         let model = self.request.model;
+        if let Some(train) = model.tensor_train(feature) {
+            return self.tensor_train(feature, &train);
+        }
         let (all, columns) = (model.features()[feature].rows, model.row_width(feature));
         let (rows, width, members) = (all as f64, columns as f64, self.members() as f64);
         let (samples, Sums { dense, touched }) = (self.batch() / members, self.sums(feature));
@@ -72,5 +76,29 @@ impl Prices<'_> {
         let memory =
             self.stored(feature, all, columns) + 2.0 * WORD * samples * width + 2.0 * 24.0 * ids + sums;
         Price { cost: self.weighted(bytes, communication), memory: memory as u64 }
+    }
+
+    /// Price of a tensor train on each of its holders. Its cores are among the dense parameters, which every rank has room for.
+    fn tensor_train(&self, feature: usize, train: &TensorTrain) -> Price {
+        let (samples, width) = (self.batch() / self.members() as f64, train.width as f64);
+        let ids = samples * self.ids[feature];
+        let touched = self.distinct(feature, ids, self.request.model.features()[feature].rows as f64);
+        let (slices, cores) = (train.slices().iter().sum::<usize>() as f64, train.parameters() as f64);
+        let bytes = WORD
+            * (2.0 * width * (ids + samples) + slices * ids + (2.0 * slices + 4.0 * width) * touched)
+            + 24.0 * ids
+            + 4.0 * WORD * cores;
+        let mut communication = WORD * cores * self.rates.reduced;
+        if self.request.groups.is_some() {
+            communication += WORD * ids * self.rates.ids;
+        }
+        let memory = 2.0 * WORD * samples * width + 2.0 * 24.0 * ids + WORD * touched * width;
+        Price { cost: self.weighted(bytes, communication), memory: memory as u64 }
+    }
+
+    /// Bytes that the copy of a tensor train sends to the others: gradients of its cores.
+    pub(super) fn cores_sent(&self, feature: usize) -> Option<u64> {
+        let (train, others) = (self.request.model.tensor_train(feature)?, self.members() as u64 - 1);
+        Some(8 * others * train.parameters() as u64 / (others + 1))
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn of(prices: &Prices, placement: &Placement) -> Vec<RankLoad> {
         for shard in placement.held_by(rank) {
             let (feature, columns) = (shard.feature, shard.columns.len());
             let price = match shard.holders.copy_update() {
-                Some(CopyUpdate::Rows) => prices.copy(feature),
+                Some(CopyUpdate::Rows | CopyUpdate::Cores) => prices.copy(feature),
                 // Every copy gets what a single holder would.
                 Some(CopyUpdate::Samples) | None => {
                     let (rows, row_pieces) = (shard.rows.len(), shard.row_pieces());
@@ -136,7 +136,7 @@ impl<'a> Volumes<'a> {
         let (ids, samples) = match shard.holders.copy_update() {
             None => (self.ids_by_piece[shard.feature][shard.piece()], self.prices.request.batch as u64),
             Some(CopyUpdate::Samples) => (self.ids(rank, shard.feature), self.samples[rank]),
-            Some(CopyUpdate::Rows) => {
+            Some(CopyUpdate::Rows | CopyUpdate::Cores) => {
                 let served = self.placement.served_by(shard, rank);
                 served.fold((0, 0), |(ids, samples), from| {
                     (ids + self.ids(from, shard.feature), samples + self.samples[from])
@@ -176,7 +176,7 @@ impl<'a> Volumes<'a> {
             let gradient = wire.gradients.encoded_bytes(own, width);
             let holders = shard.holders.ranks();
             match shard.holders.copy_update() {
-                Some(CopyUpdate::Rows) => {
+                Some(CopyUpdate::Rows | CopyUpdate::Cores) => {
                     // In SPTT, ids go to the copy of the rank's index in the shard's group.
                     if !self.placement.serves(shard, rank, rank) {
                         sent += self.input(rank, shard);
@@ -199,9 +199,12 @@ impl<'a> Volumes<'a> {
         sent
     }
 
-    /// Bytes of sums that the copy of a shard on `rank` sends to the others.
+    /// Bytes of sums, or of gradients of cores, that the copy of a shard on `rank` sends to the others.
     fn sums(&self, rank: usize, shard: &Shard) -> u64 {
         let (feature, rows) = (shard.feature, shard.rows.len());
+        if let Some(bytes) = self.prices.cores_sent(feature) {
+            return bytes;
+        }
         let ids = self.placement.served_by(shard, rank).map(|rank| self.ids(rank, feature)).sum::<u64>();
         let touched = match self.prices.statistics[feature] {
             None => expected_distinct(ids, rows),

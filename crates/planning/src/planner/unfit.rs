@@ -201,7 +201,8 @@ fn narrower(prices: &Prices) -> Option<Remedy> {
             let [now, then] = [model.table_format(feature), narrow].map(|format| format.row_bytes(width));
             rows.saturating_mul(now.saturating_sub(then) as u64)
         };
-        (0..model.features().len()).map(of).fold(0, u64::saturating_add) / prices.ranks() as u64
+        let with_rows = (0..model.features().len()).filter(|&feature| model.tensor_train(feature).is_none());
+        with_rows.map(of).fold(0, u64::saturating_add) / prices.ranks() as u64
     };
     let narrow: Vec<_> =
         [TableFormat::F16, TableFormat::Int8].into_iter().filter(|&format| saved(format) > 0).collect();

@@ -15,6 +15,8 @@ pub(super) struct Unit {
     pub columns: Range<usize>,
     /// Whether the unit is a whole table. Slices are cut by columns only, so that the shards of the table form a grid.
     pub whole: bool,
+    /// Whether the table is a tensor train, of which every member has the cores.
+    pub is_train: bool,
 }
 
 /// Units with their candidates, and the tower group that each is confined to.
@@ -38,7 +40,10 @@ struct Tower {
 pub(super) fn tables(prices: &Prices) -> Tables {
     let model = prices.request.model;
     let Some(groups) = prices.request.groups else {
-        let whole = |feature| Unit { feature, columns: 0..model.row_width(feature), whole: true };
+        let whole = |feature| {
+            let (columns, is_train) = (0..model.row_width(feature), model.tensor_train(feature).is_some());
+            Unit { feature, columns, whole: true, is_train }
+        };
         let units: Vec<Unit> = (0..model.features().len()).map(whole).collect();
         let candidates = units.iter().map(|unit| candidates::of_unit(prices, unit)).collect();
         return Tables { units, candidates, group_of: Vec::new(), leaving: Vec::new() };
@@ -64,11 +69,13 @@ fn in_towers(model: &Model, groups: Groups) -> (Vec<Unit>, Vec<Tower>) {
         let mut units = Vec::new();
         for feature in 0..features {
             let width = model.row_width(feature);
-            let count = slices.min(width / candidates::MIN_COLUMNS).max(1);
+            let is_train = model.tensor_train(feature).is_some();
+            let count = if is_train { 1 } else { slices.min(width / candidates::MIN_COLUMNS).max(1) };
             units.extend((0..count).map(|i| Unit {
                 feature,
                 columns: share(width, count, i),
                 whole: count == 1,
+                is_train,
             }));
         }
         let alone = |unit: usize| Tower { units: vec![unit], leaving: units[unit].columns.len() };
@@ -82,6 +89,7 @@ fn in_towers(model: &Model, groups: Groups) -> (Vec<Unit>, Vec<Tower>) {
             feature: member.feature,
             columns: member.columns.clone(),
             whole: member.columns == (0..model.row_width(member.feature)),
+            is_train: model.tensor_train(member.feature).is_some(),
         }));
         towers.push(Tower { units: (first..units.len()).collect(), leaving: tower.output_width() });
     }

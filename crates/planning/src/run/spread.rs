@@ -84,7 +84,10 @@ fn place(config: &Config, model: &Model, groups: Groups) -> Placed {
         None => placement::balanced(model, groups.topology(), replicate),
         Some(cut) => placement::in_towers(model, groups, cut),
     };
-    let small = (0..model.features().len()).filter(|&feature| model.features()[feature].rows <= replicate);
+    let is_small = |&feature: &usize| {
+        model.features()[feature].rows <= replicate && model.tensor_train(feature).is_none()
+    };
+    let small = (0..model.features().len()).filter(is_small);
     with_tables(config, model, &placement, small.map(|feature| (feature, Layout::Replicated)).collect())
 }
 

@@ -67,7 +67,7 @@ fn exchanged(deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> Vec<u6
         let kind = match shard.holders {
             Holders::Rank(_) => 0,
             Holders::Copies { update: CopyUpdate::Samples, .. } => 1,
-            Holders::Copies { update: CopyUpdate::Rows, .. } => 2,
+            Holders::Copies { update: CopyUpdate::Rows | CopyUpdate::Cores, .. } => 2,
         };
         key.extend([shard.feature, shard.columns.len(), shard.piece(), shard.row_pieces()].map(|n| n as u64));
         key.push(kind);

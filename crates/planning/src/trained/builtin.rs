@@ -59,6 +59,7 @@ fn xlrm(towers: Option<Assignment>, module: Module) -> Config {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     let tables =
         Optimizer { update: UpdateRule::RowWiseAdagrad { eps: 1e-8 }, rate: LearningRate::constant(0.01) };

@@ -18,6 +18,7 @@ pub fn features(count: usize) -> Vec<Feature> {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     (0..count).map(feature).collect()
 }

@@ -33,6 +33,7 @@ fn features() -> impl Strategy<Value = Vec<Feature>> {
             dim: None,
             format: None,
             cache: None,
+            tt_rank: None,
         };
         all.into_iter().enumerate().map(feature).collect()
     })

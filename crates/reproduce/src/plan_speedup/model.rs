@@ -36,6 +36,7 @@ pub fn skewed() -> Config {
             dim: None,
             format: None,
             cache: None,
+            tt_rank: None,
         }
     };
     let mut config = Config::default();

@@ -156,6 +156,7 @@ fn table_of(i: usize, rows: usize, mean: u32, dim: usize) -> Feature {
         dim: Some(dim),
         format: None,
         cache: None,
+        tt_rank: None,
     }
 }
 

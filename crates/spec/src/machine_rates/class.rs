@@ -19,6 +19,10 @@ pub enum Class {
     SortIds,
     /// Looking up and pooling rows of tables; items are ids.
     Lookup,
+    /// Computing rows of tensor trains from their cores, and pooling them.
+    TensorTrainForward,
+    /// Summing gradients of rows of tensor trains, and bringing them to the cores.
+    TensorTrainBackward,
     /// Looking up and pooling rows of tables, fused with the dot products of the vectors; items are ids.
     LookupDot,
     /// Bringing vectors into peer order, and back.
@@ -104,6 +108,8 @@ impl Class {
         match self {
             Class::BottomForward
             | Class::BottomBackward
+            | Class::TensorTrainForward
+            | Class::TensorTrainBackward
             | Class::DotForward
             | Class::DotBackward
             | Class::CrossForward
@@ -140,6 +146,8 @@ impl Class {
             Class::IndexIds => "index-ids",
             Class::SortIds => "sort-ids",
             Class::Lookup => "lookup",
+            Class::TensorTrainForward => "tensor-train-forward",
+            Class::TensorTrainBackward => "tensor-train-backward",
             Class::LookupDot => "lookup-dot",
             Class::Permute => "permute",
             Class::Encode => "encode",

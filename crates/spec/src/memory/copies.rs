@@ -1,4 +1,4 @@
-//! Memory of data-parallel tables besides the tables: vectors of the samples that a copy serves, and sums of gradients by row.
+//! Memory of data-parallel tables and tensor trains besides the tables: vectors of the samples that a copy serves, and sums of gradients by row.
 
 use super::Buffers;
 use crate::placement::{Shard, width};
@@ -26,10 +26,12 @@ impl Buffers<'_> {
             });
             shards.map(|shard| self.rows(shard, samples)).collect::<Vec<_>>()
         };
+        let trains = copied.iter().filter(|shard| shard.is_tensor_train());
+        let trains: Vec<Rows> = trains.map(|shard| self.rows(shard, samples)).collect();
         let sum = |tables: &[Rows], of: &dyn Fn(&Rows) -> f64| tables.iter().map(of).sum::<f64>();
         let (dense, by_rows) = (of_reduction(CopyReduction::Dense), of_reduction(CopyReduction::Rows));
         let mut bytes = 2.0 * vectors;
-        for tables in [&dense, &by_rows] {
+        for tables in [&dense, &by_rows, &trains] {
             // Rows and their runs, as many as ids at most.
             bytes += INPUTS * 2.0 * self.floats(sum(tables, &|of| of.ids));
             bytes += self.floats(sum(tables, &|of| of.touched * of.width));

@@ -16,6 +16,7 @@ fn cross_layers() -> Deployment {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     };
     let architecture =
         Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };

@@ -113,6 +113,8 @@ impl Projected {
 impl BlockName {
     /// Name of the tower modules, as a block below the network whose layers are the towers.
     pub const TOWERS: BlockName = BlockName("towers");
+    /// Name of the tensor trains, as a block below the network whose layers are the tables of features.
+    pub const TENSOR_TRAINS: BlockName = BlockName("tensor trains");
 
     /// Makes the name of a block.
     pub const fn new(name: &'static str) -> Self {

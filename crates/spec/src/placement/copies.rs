@@ -1,19 +1,19 @@
-//! Copies that are kept equal by sums of gradients by row: data-parallel tables.
+//! Copies each of which serves some samples: data-parallel tables, and tensor trains.
 
-use super::{CopyUpdate, Placement, Shard};
+use super::{Placement, Shard};
 use crate::topology::Numbering;
 
 impl Placement {
     /// Shards of which `rank` holds a copy that serves some samples only, by feature.
     pub fn copied_by(&self, rank: usize) -> &[Shard] {
         let held = self.held_by(rank);
-        let first = held.iter().position(|shard| shard.is_copy(CopyUpdate::Rows)).unwrap_or(held.len());
+        let first = held.iter().position(Shard::serves_some).unwrap_or(held.len());
         &held[first..]
     }
 
     /// Shards that have copies each of which serves some samples only, by feature.
     pub fn copied(&self) -> impl Iterator<Item = &Shard> {
-        self.shards().iter().filter(|shard| shard.is_copy(CopyUpdate::Rows))
+        self.shards().iter().filter(|shard| shard.serves_some())
     }
 
     /// First shard whose copies are on some ranks only. The flat dataflow cannot use it, because the copy on a sample's own rank
@@ -26,7 +26,7 @@ impl Placement {
     /// those of the ranks of its own index, if ranks are divided into groups of as many as there are copies: of its own rank,
     /// where every rank has a copy.
     pub fn serves(&self, shard: &Shard, holder: usize, rank: usize) -> bool {
-        if !shard.is_copy(CopyUpdate::Rows) {
+        if !shard.serves_some() {
             return true;
         }
         let (copies, ranks) = (shard.holders.ranks(), self.topology().ranks());
@@ -40,7 +40,7 @@ impl Placement {
     /// Ranks whose ids `holder` gets for a shard that it holds, in ascending order: those that it [`serves`](Self::serves).
     pub fn served_by(&self, shard: &Shard, holder: usize) -> impl Iterator<Item = usize> {
         let (copies, ranks) = (shard.holders.ranks(), self.topology().ranks());
-        let (served, step) = if !shard.is_copy(CopyUpdate::Rows) {
+        let (served, step) = if !shard.serves_some() {
             (0..ranks, 1)
         } else if let Ok(index) = copies.binary_search(&holder) {
             let each = ranks.div_ceil(copies.len());

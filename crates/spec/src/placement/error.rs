@@ -93,6 +93,24 @@ pub enum PlacementError {
         /// Number of ranks.
         count: usize,
     },
+    /// A tensor train is cut, on one rank, or replicated.
+    #[error(
+        "placement of {feature}: a tensor train (tt_rank) is small, and every rank that serves the feature has its cores; make the table \
+         data_parallel, or leave its placement out"
+    )]
+    TensorTrain {
+        /// Name of the feature.
+        feature: String,
+    },
+    /// Copies of a table of rows are said to be those of a tensor train.
+    #[error(
+        "placement of {feature}: the table has rows, not the cores of a tensor train; use `copies = \"rows\"`, or plan again with \
+         `campanile plan`"
+    )]
+    NoTensorTrain {
+        /// Name of the feature.
+        feature: String,
+    },
     /// A table that is cut has copies.
     #[error("placement of {feature}: a table with copies is not cut; name one shard with all its holders")]
     CutCopies {

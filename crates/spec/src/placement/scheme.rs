@@ -18,7 +18,7 @@ pub enum Scheme {
     Grid,
     /// Every rank holds the table, and gets the gradient of every sample.
     Replicated,
-    /// Several ranks hold the table; sums of gradients by row are reduced over them.
+    /// Several ranks hold the table; sums of gradients by row, or gradients of the cores of a tensor train, are reduced over them.
     DataParallel,
     /// One host of several holds the table; rows are cut over its ranks.
     HierarchicalRows,
@@ -76,7 +76,7 @@ impl Scheme {
         if let Holders::Copies { update, .. } = &shards[0].holders {
             return match update {
                 CopyUpdate::Samples => Scheme::Replicated,
-                CopyUpdate::Rows => Scheme::DataParallel,
+                CopyUpdate::Rows | CopyUpdate::Cores => Scheme::DataParallel,
             };
         }
         let host = |shard: &Shard| shard.holders.ranks().iter().map(|&rank| topology.host_of(rank)).next();

@@ -54,6 +54,7 @@ pub(super) fn check(
             }
         }
     }
+    name_cores(model, feature, shards)?;
     for column in 0..across {
         let ranks: Vec<usize> = shards[column..]
             .iter()
@@ -67,6 +68,23 @@ pub(super) fn check(
     }
     shards.iter_mut().enumerate().for_each(|(i, shard)| shard.piece = (i / across, down));
     Ok(())
+}
+
+/// Copies of a tensor train are kept equal by the gradients of its cores; a tensor train has copies alone.
+fn name_cores(model: &Model, feature: usize, shards: &mut [Shard]) -> Result<(), PlacementError> {
+    let is_train = model.tensor_train(feature).is_some();
+    let name = || model.features()[feature].name.clone();
+    match shards.iter_mut().map(|shard| &mut shard.holders).next() {
+        Some(Holders::Copies { update, .. }) if is_train && *update != CopyUpdate::Samples => {
+            *update = CopyUpdate::Cores;
+            Ok(())
+        }
+        _ if is_train => Err(PlacementError::TensorTrain { feature: name() }),
+        Some(Holders::Copies { update: CopyUpdate::Cores, .. }) => {
+            Err(PlacementError::NoTensorTrain { feature: name() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The first thing that is wrong with ranges that should follow each other from 0 to `len`.

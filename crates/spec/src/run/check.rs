@@ -1,7 +1,9 @@
 //! Checks of each section of a config, which fill in its defaults.
 
 use super::RunError;
-use super::config::{DataConfig, ModelConfig, Optimizer, OptimizerConfig, TablesConfig, TrainConfig};
+use super::config::{
+    DataConfig, ModelConfig, Optimizer, OptimizerConfig, TT_ROWS, TablesConfig, TrainConfig,
+};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use crate::byte_size::ByteSize;
 use crate::device::DeviceChoice;
@@ -43,6 +45,16 @@ const MEMORY: &str = "tables.memory (--table-memory)";
 const PRECISION: &str = "train.precision (--precision)";
 
 impl TablesConfig {
+    /// The model with the tensor trains and the number formats that the section `[tables]` asks for.
+    pub fn apply(&self, model: Model) -> Result<Model, RunError> {
+        if self.tt_rows.is_some() && self.tt_rank.is_none() {
+            return Err(RunError::new("tables.tt_rows", "is of use with tables.tt_rank only"));
+        }
+        let model = model.with_tensor_trains(self.tt_rank.unwrap_or(0), self.tt_rows.unwrap_or(TT_ROWS));
+        let model = model.map_err(|error| RunError::new(error.field, error.problem))?;
+        Ok(model.with_table_format(self.format.unwrap_or_default()))
+    }
+
     /// Checks what the section `[tables]` says about tables larger than memory; `None` where all tables are in memory. Tables of `model`
     /// lie by `placement`, and `rule` updates them on `device`.
     pub fn check_cache(
@@ -406,7 +418,17 @@ fn features_of(log: &LogFacts, outline: &Outline, cap: usize) -> Result<Vec<Feat
         };
         let hotness = f.mean_ids.map_or(Hotness::One, |mean| Hotness::Many { mean: mean.max(1) });
         let (name, pooling, weighted) = (f.name.clone(), f.pooling, f.weighted);
-        Ok(Feature { name, rows, pooling, hotness, weighted, dim: None, format: None, cache: None })
+        Ok(Feature {
+            name,
+            rows,
+            pooling,
+            hotness,
+            weighted,
+            dim: None,
+            format: None,
+            cache: None,
+            tt_rank: None,
+        })
     };
     log.features.iter().map(feature).collect()
 }

@@ -85,7 +85,17 @@ pub struct TablesConfig {
     /// rounds them when they leave memory. Default: the format of the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_format: Option<TableFormat>,
+    /// Rank of the tensor trains that large tables are: their rows are products of three small cores, so that a table of millions of rows has
+    /// some hundred thousand weights; 8 to 64 is usual. A feature may have another, or 0 for rows. Default: tables have rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tt_rank: Option<usize>,
+    /// Smallest number of rows of a table that `tt_rank` makes a tensor train. Default: `100000`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tt_rows: Option<usize>,
 }
+
+/// Smallest number of rows of a table that `tables.tt_rank` makes a tensor train, where nothing is said.
+pub const TT_ROWS: usize = 100_000;
 
 impl TablesConfig {
     /// Whether nothing is said.

@@ -31,21 +31,28 @@ pub(super) fn of_network(parameters: &[Parameter], bytes: usize) -> Vec<Bucket> 
     buckets
 }
 
-/// The parameters of each group's towers; `first` is the index of the first tower parameter.
-pub(super) fn of_towers(deployment: &Deployment, first: usize) -> Vec<Bucket> {
+/// The parameters of each group: those of its towers, and the cores of its tensor trains; `first` is the index of the first parameter of
+/// `parameters` that is none of the network's. None where no dataflow goes by way of groups.
+pub(super) fn of_groups(deployment: &Deployment, parameters: &[Parameter], first: usize) -> Vec<Bucket> {
     let Some(sptt) = deployment.dataflow.sptt() else { return Vec::new() };
     let mut buckets = vec![Bucket::default(); sptt.groups().count()];
-    let mut index = first;
-    for (t, tower) in deployment.model.towers().iter().enumerate() {
-        let group = sptt.group_of_tower(t);
-        for parameter in tower.parameters(t) {
-            if let Some(group) = group {
-                buckets[group].add(index, &parameter);
-            }
-            index += 1;
+    for (index, parameter) in parameters.iter().enumerate().skip(first) {
+        if let Some(group) = deployment.group_of(parameter) {
+            buckets[group].add(index, parameter);
         }
     }
     buckets
+}
+
+/// The cores of all tensor trains, where every rank has them; `None` where there are none, or groups have them.
+pub(super) fn of_cores(deployment: &Deployment, parameters: &[Parameter]) -> Option<Bucket> {
+    let mut bucket = Bucket::default();
+    for (index, parameter) in parameters.iter().enumerate() {
+        if parameter.owner.0 == BlockName::TENSOR_TRAINS && deployment.dataflow.sptt().is_none() {
+            bucket.add(index, parameter);
+        }
+    }
+    Some(bucket).filter(|bucket| bucket.elements > 0)
 }
 
 impl Bucket {

@@ -14,7 +14,7 @@ pub(super) struct Build<'a> {
     pub(super) norm: bool,
     /// What the lookup and the update of the tables are fused with.
     pub(super) fused: Fused,
-    /// Data-parallel tables.
+    /// Data-parallel tables of rows.
     pub(super) copies: Vec<CopiedTable>,
     pub(super) buckets: Vec<Bucket>,
     pub(super) tower_buckets: Vec<Bucket>,
@@ -25,7 +25,8 @@ pub(super) struct Build<'a> {
 impl<'a> Build<'a> {
     pub fn new(deployment: &'a Deployment, options: StepOptions) -> Self {
         let StepOptions { task, bucket_bytes, norm, batch, .. } = options;
-        let parameters = deployment.model.network().parameters();
+        let parameters = deployment.model.dense_parameter_list();
+        let of_network = deployment.model.network().parameters().len();
         // Layers that are emulated have buckets of their own, where others are not.
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
@@ -33,8 +34,9 @@ impl<'a> Build<'a> {
         // The only rank has nobody to reduce gradients with: one bucket for each block, so that layers that stand behind each other go back together.
         let together = !matches!(fused, Fused::Nothing) && deployment.emulation.is_none();
         let bytes = if together { usize::MAX } else { bytes };
-        let buckets = buckets::of_network(&parameters, bytes);
-        let tower_buckets = buckets::of_towers(deployment, parameters.len());
+        let mut buckets = buckets::of_network(&parameters[..of_network], bytes);
+        buckets.extend(buckets::of_cores(deployment, &parameters));
+        let tower_buckets = buckets::of_groups(deployment, &parameters, of_network);
         let copies = CopiedTable::list(deployment, batch);
         Self { deployment, task, norm, fused, copies, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
@@ -194,7 +196,7 @@ impl<'a> Build<'a> {
         (0..self.buckets.len()).for_each(|bucket| self.update_bucket(bucket));
     }
 
-    /// The update of the towers' parameters, in the bucket behind those of the network.
+    /// The update of the parameters of towers and of groups' tensor trains, in the bucket behind those of the network.
     pub fn update_towers(&mut self) {
         self.update_bucket(self.buckets.len());
     }

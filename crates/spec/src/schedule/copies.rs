@@ -43,11 +43,12 @@ impl CopyReduction {
 }
 
 impl CopiedTable {
-    /// Tables with copies in a deployment, by feature, each with the reduction that sends fewer bytes in a typical global batch
+    /// Tables of rows with copies in a deployment, by feature, each with the reduction that sends fewer bytes in a typical global batch
     /// of `batch` samples; by rows where both send as many.
     pub fn list(deployment: &Deployment, batch: usize) -> Vec<Self> {
         let Deployment { model, placement, .. } = deployment;
-        if placement.copied().next().is_none() {
+        let with_rows = || placement.copied().filter(|shard| !shard.is_tensor_train());
+        if with_rows().next().is_none() {
             return Vec::new();
         }
         let sizes = BatchSizes::typical(model, placement, batch);
@@ -62,7 +63,7 @@ impl CopiedTable {
             let reduction = if by_rows <= dense { CopyReduction::Rows } else { CopyReduction::Dense };
             Self { feature: shard.feature, reduction }
         };
-        placement.copied().map(of).collect()
+        with_rows().map(of).collect()
     }
 }
 
@@ -74,7 +75,7 @@ pub(super) fn of_reduction(copies: &[CopiedTable], reduction: CopyReduction) -> 
 impl Build<'_> {
     /// Whether there are tables with copies that serve some samples only.
     pub fn copied(&self) -> bool {
-        !self.copies.is_empty()
+        self.deployment.placement.copied().next().is_some()
     }
 
     fn copies_reduced(&self, reduction: CopyReduction) -> Vec<usize> {
@@ -111,7 +112,7 @@ impl Build<'_> {
 
     /// Sums the gradients of the samples that a copy serves by row, and sets the sums out.
     pub fn sum_copies(&mut self) {
-        if !self.copied() {
+        if self.copies.is_empty() {
             return;
         }
         let (dense, by_rows) =
@@ -141,7 +142,7 @@ impl Build<'_> {
 
     /// Updates every row that any copy touched.
     pub fn update_copies(&mut self) {
-        if !self.copied() {
+        if self.copies.is_empty() {
             return;
         }
         let mut reads = vec![Slot::Tables];

@@ -19,6 +19,7 @@ pub(super) fn build(mut build: Build) -> Schedule {
     if sums {
         build.sum_partials("world sums", Group::World, Slot::Partial);
     }
+    build.lookup_tensor_trains();
     build.forward_before_vectors();
     // The next batch is read while the pooled vectors travel.
     build.read_ahead();
@@ -44,6 +45,7 @@ pub(super) fn build(mut build: Build) -> Schedule {
         build.gather_sum_gradients("world gather", Group::World, Slot::ArrivedSumGradient);
     }
     build.sum_copies();
+    build.tensor_train_gradients();
     build.backward_before_vectors();
     // Sorting hides behind the gradient exchange.
     build.index_ahead();

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 pub struct FrozenParameters {
     /// Blocks of the network whose weights stay; [`BlockName::TOWERS`] for tower modules.
     pub blocks: Vec<BlockName>,
-    /// Whether the tables stay.
+    /// Whether the tables stay, and the cores of tensor trains.
     pub tables: bool,
 }
 
@@ -29,9 +29,19 @@ impl Schedule {
         // Buckets that some layer that learns puts a gradient into.
         let mut learning = HashSet::new();
         for phase in &mut phases {
-            let Some(Operation::Backward(block, _)) = phase.operation() else { continue };
-            let block = *block;
             let of_weights = |slot: &Slot| matches!(slot, Slot::BucketGradient(_));
+            let block = match phase.operation() {
+                Some(Operation::Backward(block, _)) => *block,
+                Some(Operation::TensorTrainGradients(_)) if frozen.tables => {
+                    phase.writes.clear();
+                    continue;
+                }
+                Some(Operation::TensorTrainGradients(_)) => {
+                    learning.extend(phase.writes.iter().copied());
+                    continue;
+                }
+                _ => continue,
+            };
             if stays(block) && phase.writes.iter().any(of_weights) {
                 phase.writes.retain(|slot| !of_weights(slot));
                 phase.cost.flops = phase.cost.flops.clone().halved();

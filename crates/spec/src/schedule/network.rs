@@ -190,13 +190,22 @@ impl Build<'_> {
         self.compute(Operation::Forward(BlockName::TOWERS), &reads, &writes);
     }
 
-    /// The towers' backward pass, and the reduction of their gradients inside each group.
+    /// The towers' backward pass, and the reduction of their gradients, unless others are yet to join them.
     pub fn towers_backward(&mut self) {
         let bucket = self.buckets.len();
         let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
         let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
         let towers = 0..self.deployment.model.towers().len();
         self.compute(Operation::Backward(BlockName::TOWERS, towers), &reads, &writes);
+        // Gradients of cores lie beside those of the towers, and come later.
+        if self.deployment.model.tensor_trains().next().is_none() {
+            self.reduce_in_groups();
+        }
+    }
+
+    /// The reduction of the parameters of groups, inside each group.
+    pub(super) fn reduce_in_groups(&mut self) {
+        let bucket = self.buckets.len();
         let vectors = self.tower_buckets.iter().map(|bucket| bucket.vector(&self.deployment.model));
         let Reduced { codec, compensation } = self.deployment.wire.towers;
         let traffic = Traffic::GroupAllReduce { elements: vectors.collect(), codec };
@@ -204,7 +213,7 @@ impl Build<'_> {
         self.reduce("reduce tower gradients", collective, bucket);
     }
 
-    /// The norm of the towers' gradients, if updates wait for norms: towers differ by group, so their squares are added up among
+    /// The norm of the gradients of groups, if updates wait for norms: towers and their tensor trains differ by group, so their squares are added up among
     /// peers, in the order of groups. Every rank gets the same bits.
     pub fn tower_norm(&mut self) {
         if !self.norm {
@@ -218,13 +227,13 @@ impl Build<'_> {
     }
 
     /// A reduction by the algorithm of the deployment.
-    fn reduction(&self, group: Group, traffic: Traffic, compensation: Compensation) -> Collective {
+    pub(super) fn reduction(&self, group: Group, traffic: Traffic, compensation: Compensation) -> Collective {
         let algorithm = self.deployment.all_reduce;
         Collective { algorithm, compensation, ..Collective::new(CollectiveKind::AllReduce, group, traffic) }
     }
 
     /// Adds the reduction of a bucket's gradient.
-    fn reduce(&mut self, name: &str, collective: Collective, bucket: usize) {
+    pub(super) fn reduce(&mut self, name: &str, collective: Collective, bucket: usize) {
         let slot = [Slot::BucketGradient(bucket)];
         self.push(phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot));
     }

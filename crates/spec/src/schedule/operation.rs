@@ -44,6 +44,8 @@ pub enum Operation {
     PlaceRows,
     /// Look up and pool the world's samples in all tables held here.
     Lookup,
+    /// Compute the rows of tensor trains, of these features, that the samples served here name, and pool them.
+    LookupTensorTrains(Vec<usize>),
     /// Look up and pool vectors, and multiply the vectors of a sample with each other: the lookup and the forward pass of a block of
     /// dot products as one, where no vector leaves its rank.
     LookupDot(BlockName),
@@ -98,6 +100,8 @@ pub enum Operation {
     SumRows(Vec<CopiedTable>),
     /// Add up the sums of all copies of data-parallel tables by row, where that is not done yet, and update every touched row.
     UpdateCopies(Vec<CopiedTable>),
+    /// Backward pass of the lookup in tensor trains of these features: sum the gradients of samples by row, and bring the sums to the cores.
+    TensorTrainGradients(Vec<usize>),
     /// Reduction of one bucket of dense gradients among the nodes that this rank emulates.
     ReduceEmulated(usize),
     /// Square of the norm of the gradients of this rank's towers.
@@ -220,6 +224,8 @@ impl Operation {
             Self::LookupInPlace => {
                 Self::lookup_of("lookup in place", &deployment.model).touching(dense, Quantity::Samples)
             }
+            Self::LookupTensorTrains(features) => Self::lookup_tensor_trains(features, deployment),
+            Self::TensorTrainGradients(features) => Self::tensor_train_gradients(features, deployment),
             Self::LookupDot(block) => Self::lookup_dot_of(*block, deployment),
             Self::DotUpdate(block) => Self::dot_update_of(*block, deployment),
             Self::PermutePeers => of("peer permute", Class::Permute, Part::VectorExchange)
@@ -289,7 +295,7 @@ impl Operation {
             }
             // Decay and clipping work on what the rule reads anyway.
             Self::UpdateDense(bucket) => {
-                // The bucket behind those of the network holds the parameters of towers.
+                // The bucket behind those of the network holds the parameters of a group: of its towers, and its tensor trains.
                 let (name, elements, quantity) = match buckets.get(*bucket) {
                     Some(of) => (format!("update bucket {bucket}"), of.elements as u64, Quantity::Step),
                     None => ("update towers".into(), 1, Quantity::TowerWeights),
@@ -334,6 +340,37 @@ impl Operation {
             .flops(1, Quantity::LookedUpRows)
             .touching_rows((1, 0), [Quantity::LookedUpRows, Quantity::LookedUpBytes], model)
             .touching(WORD, Quantity::LookedUpVectors)
+    }
+
+    /// A lookup in tensor trains: for every id the products of its cores; every pooled vector is written once, in the worst case every slice
+    /// of a core is read once for each id.
+    fn lookup_tensor_trains(features: &[usize], deployment: &Deployment) -> Description {
+        let mut of = Description::new("lookup tensor trains", Class::TensorTrainForward, Part::Lookup);
+        for &feature in features {
+            let Some(train) = deployment.model.tensor_train(feature) else { continue };
+            let floats = (train.slices().iter().sum::<usize>() + train.width) as u64;
+            of = of
+                .flops(train.row_flops(), Quantity::CopiedIds(feature))
+                .touching(WORD * floats, Quantity::CopiedIds(feature));
+        }
+        of
+    }
+
+    /// Gradients of cores: the gradient of every id is read and added, and for every row that is touched there are the products of its cores.
+    fn tensor_train_gradients(features: &[usize], deployment: &Deployment) -> Description {
+        let name = "tensor train gradients";
+        let mut of = Description::new(name, Class::TensorTrainBackward, Part::EmbeddingUpdate);
+        for &feature in features {
+            let Some(train) = deployment.model.tensor_train(feature) else { continue };
+            let (width, slices) = (train.width as u64, train.slices().iter().sum::<usize>() as u64);
+            of = of
+                .flops(2 * width, Quantity::CopiedIds(feature))
+                .touching(WORD * width, Quantity::CopiedIds(feature))
+                .flops(train.gradient_flops(), Quantity::TouchedRows(feature))
+                .touching(WORD * (4 * width + 2 * slices), Quantity::TouchedRows(feature))
+                .touching(WORD * train.parameters() as u64, Quantity::CopyOf(feature));
+        }
+        of
     }
 
     /// An update of tables: every gradient is read once per id, every row read and written once.

@@ -18,6 +18,7 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
         copied: build.copied(),
         permute: sptt.permute() == PeerPermute::Vectors,
         towers: deployment.model.has_tower_modules(),
+        groups_learn: build.groups_learn(),
     };
     steps.forward(&mut build);
     // Blocks that need no vector hide the exchange among peers, which crosses hosts.
@@ -30,8 +31,8 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
     }
 
     steps.backward(&mut build);
-    build.update_dense(steps.towers);
-    if steps.towers {
+    build.update_dense(steps.groups_learn);
+    if steps.groups_learn {
         build.update_towers();
     }
     build.finish()
@@ -47,6 +48,8 @@ struct OptionalSteps {
     permute: bool,
     /// Tower modules.
     towers: bool,
+    /// Parameters that each group has for itself.
+    groups_learn: bool,
 }
 
 impl OptionalSteps {
@@ -68,6 +71,7 @@ impl OptionalSteps {
         if self.rows {
             build.sum_partials("group sums", Group::Tower, partial);
         }
+        build.lookup_tensor_trains();
         // The next batch is read while vectors travel inside the group.
         build.read_ahead();
         build.arrive(Leg::Group, Slot::Gathered);
@@ -103,6 +107,7 @@ impl OptionalSteps {
             build.gather_sum_gradients("group gather", Group::Tower, partial);
         }
         build.sum_copies();
+        build.tensor_train_gradients();
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();
         build.arrive(Leg::GroupGradient, whole);
@@ -115,7 +120,7 @@ impl OptionalSteps {
             build.compute(Operation::ReversePermute, &arrived, &ordered);
             arrived = ordered;
         }
-        if self.towers {
+        if self.groups_learn {
             // The sum over groups hides behind the update of the tables.
             build.tower_norm();
         }

@@ -22,7 +22,7 @@ use crate::checkpoint::write::{Listed, Stream};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::step::rank_state::RankState;
 use kernels::{Buffer, RowCopies, RowRounding, store_row, stored_row};
-use spec::model::{BlockName, Parameter};
+use spec::model::Parameter;
 use spec::placement::Shard;
 use spec::run::Run;
 use spec::table_format::TableFormat;
@@ -45,7 +45,7 @@ pub(crate) fn streams<'a>(
 ) -> Vec<Stream<'a>> {
     let mut streams = Vec::new();
     let mut updated = updated.map(Vec::into_iter);
-    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+    for (i, shard) in run.placement.with_rows_by(index).iter().enumerate() {
         let rows = updated.as_mut().map(|updated| updated.next().unwrap_or_default());
         // The first holder keeps what several have.
         if !is_kept_by(shard, index) {
@@ -58,7 +58,8 @@ pub(crate) fn streams<'a>(
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
     for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
-        let kept = if parameter.owner.0 == BlockName::TOWERS { first_of_group } else { index == 0 };
+        let of_group = run.dataflow.sptt().and_then(|sptt| sptt.group_of(&run.placement, &parameter));
+        let kept = if of_group.is_some() { first_of_group } else { index == 0 };
         if !kept {
             continue;
         }
@@ -96,7 +97,7 @@ pub(crate) fn is_cut_as(run: &Run, index: usize, checkpoint: &Checkpoint) -> boo
         .iter()
         .map(|entry| (entry.name.as_str(), entry.rows.clone(), entry.columns.clone()))
         .collect();
-    let kept = run.placement.held_by(index).iter().filter(|shard| is_kept_by(shard, index));
+    let kept = run.placement.with_rows_by(index).iter().filter(|shard| is_kept_by(shard, index));
     kept.into_iter().all(|shard| {
         let weight = table_weight(&run.model.features()[shard.feature].name);
         let state = table_state(run, shard);
@@ -238,7 +239,7 @@ pub(crate) fn restore(
     what: Restore,
 ) -> Result<(), CheckpointError> {
     rank.settle_rows()?;
-    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+    for (i, shard) in run.placement.with_rows_by(index).iter().enumerate() {
         let mut table = rank.rows_of_mut(i);
         let name = &run.model.features()[shard.feature].name;
         read_weights(checkpoint, table_weight(name), shard, &mut table)?;

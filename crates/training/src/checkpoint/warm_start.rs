@@ -42,7 +42,7 @@ pub(crate) fn warm_start(
     taken: &TakenWeights,
 ) -> Result<(), CheckpointError> {
     rank.settle_rows()?;
-    for (i, shard) in run.placement.held_by(index).iter().enumerate() {
+    for (i, shard) in run.placement.with_rows_by(index).iter().enumerate() {
         let mut table = rank.rows_of_mut(i);
         let name = table_weight(&run.model.features()[shard.feature].name);
         match taken.tables.get(shard.feature) {

@@ -10,8 +10,10 @@ use super::input::{ArrivedIds, Input};
 use super::no_phase;
 use super::reduction::Reduction;
 use super::tables::columns;
+use super::tensor_trains::TensorTrains;
 use super::touched::TouchedRows;
 use crate::Error;
+use crate::layers::dense::Parameters;
 use kernels::{
     Buffer, CollectRows, Device, KernelError, Lookup, RowPart, RowRuns, SpreadRows, SumRows, Table, Update,
     UpdateRows,
@@ -19,11 +21,15 @@ use kernels::{
 use spec::placement::width;
 use spec::schedule::{CopyReduction, Schedule, Slot};
 
-/// Data-parallel tables of one rank.
+/// Data-parallel tables of one rank, and its tensor trains.
 #[derive(Debug)]
 pub struct Copies {
     /// Index of the first of these tables among the rank's; the others follow.
     pub first: usize,
+    /// Index behind the last of those that have rows; tensor trains follow.
+    with_rows: usize,
+    /// Those that are tensor trains.
+    trains: TensorTrains,
     /// Columns of all of them together.
     pub width: usize,
     /// Vectors of the samples that are served here.
@@ -54,16 +60,18 @@ impl Copies {
     pub fn new(device: &Device, schedule: &Schedule, rank: usize) -> Result<Self, KernelError> {
         let (deployment, placement) = (schedule.deployment(), schedule.placement());
         let (held, copied) = (placement.held_by(rank), placement.copied_by(rank));
-        let first = held.len() - copied.len();
+        let (first, with_rows) = (held.len() - copied.len(), placement.with_rows_by(rank).len());
         let reduced = |reduction: CopyReduction| {
             let by = |feature: usize| {
                 schedule.copies().iter().any(|of| of.feature == feature && of.reduction == reduction)
             };
-            (first..held.len()).filter(|&table| by(held[table].feature)).collect()
+            (first..with_rows).filter(|&table| by(held[table].feature)).collect()
         };
         let vector = schedule.reduction_of(Slot::RowVector);
         Ok(Self {
             first,
+            with_rows,
+            trains: TensorTrains::new(device, deployment, rank),
             width: width(copied),
             pooled: Buffer::new(device),
             gradients: Buffer::new(device),
@@ -103,7 +111,7 @@ impl Copies {
         self.pooled.resize(samples * self.width)?;
         Ok(device.lookup(Lookup {
             tables,
-            which: self.first..tables.len(),
+            which: self.first..self.with_rows,
             columns: &self.columns,
             width: self.width,
             index: &input.index,
@@ -115,13 +123,40 @@ impl Copies {
         })?)
     }
 
+    /// Computes and pools rows of tensor trains for the `samples` samples that are served here, beside what was looked up.
+    pub fn lookup_tensor_trains(
+        &mut self,
+        device: &Device,
+        tables: &[Table],
+        parameters: &Parameters,
+        input: &Input,
+    ) -> Result<(), Error> {
+        let samples = self.pooled.len().checked_div(self.width).unwrap_or(0);
+        let (columns, width) = (&self.columns, self.width);
+        self.trains.lookup(device, tables, parameters, input, (columns, width, samples), &mut self.pooled)
+    }
+
+    /// Sums the gradients of the samples that are served here by row, and brings the sums to the cores of tensor trains.
+    pub fn tensor_train_gradients(
+        &mut self,
+        device: &Device,
+        tables: &[Table],
+        parameters: &mut Parameters,
+        input: &Input,
+    ) -> Result<(), Error> {
+        let (columns, width) = (&self.columns, self.width);
+        self.trains.gradients(device, tables, parameters, input, (columns, width), &self.gradients)
+    }
+
     /// Finds the rows that the ids of a batch touch here.
     pub fn find_rows(&self, device: &Device, input: &mut Input) -> Result<(), Error> {
         let (sorted, touched, arrived) = input.rows_to_touch();
-        let TouchedRows { dense, by_rows, rows, counts, counted } = touched;
-        for (which, runs, rows) in
-            [(&self.dense, &mut dense.0, &mut dense.1), (&self.by_rows, &mut *by_rows, &mut rows.send)]
-        {
+        let TouchedRows { dense, by_rows, rows, counts, trains, counted } = touched;
+        for (which, runs, rows) in [
+            (&self.dense, &mut dense.0, &mut dense.1),
+            (&self.by_rows, &mut *by_rows, &mut rows.send),
+            (&self.trains.tables, &mut trains.0, &mut trains.1),
+        ] {
             if !device.find_runs(which, sorted, runs, rows)? {
                 count_rows(which, &arrived, runs, rows)?;
             }

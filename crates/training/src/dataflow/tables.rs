@@ -46,6 +46,12 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let (mut rows, columns) = (shard.rows.len(), shard.columns.len());
+        if shard.is_tensor_train() {
+            // Its cores are dense parameters.
+            tables.push(Table::without_rows(device, [rows, columns], pooling));
+            cached.push(None);
+            continue;
+        }
         let stored = model.table_format(shard.feature);
         // Beside tables larger than memory, those that are whole in memory are as precise there; copies are not.
         let of_cache = cache.and_then(|(cache, _)| cache.format).filter(|_| i < owned);

@@ -8,7 +8,7 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
-use spec::model::{BlockName, Parameter};
+use spec::model::Parameter;
 use spec::placement::{CopyUpdate, Shard};
 use spec::run::Run;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<S
         match towers.get(&index) {
             Some(digest) => whole.update(digest),
             None => {
-                debug_assert_ne!(parameter.owner.0, BlockName::TOWERS, "its group has hashed it");
+                debug_assert!(of_group(run, parameter).is_none(), "its group has hashed it");
                 whole.update(dense(rank, index)?);
             }
         }
@@ -49,7 +49,7 @@ fn label() -> Label {
     Label::from("digest")
 }
 
-/// The digest of every table, by feature.
+/// The digest of every table that has rows, by feature.
 fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
     // Whoever has a table whole hashes it, and whoever has a copy that serves some samples.
@@ -58,12 +58,12 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
     let mut mine = Vec::new();
     let is_hashed =
         |shard: &Shard| shard.holders.copy_update() != Some(CopyUpdate::Samples) && is_whole(shard);
-    for (i, shard) in placement.held_by(world.rank()).iter().enumerate() {
+    for (i, shard) in placement.with_rows_by(world.rank()).iter().enumerate() {
         if is_hashed(shard) {
             mine.extend(hash(rank.rows_of(i), shard)?);
         }
     }
-    let whole_by = |rank: usize| placement.held_by(rank).iter().filter(|shard| is_hashed(shard));
+    let whole_by = |rank: usize| placement.with_rows_by(rank).iter().filter(|shard| is_hashed(shard));
     let counts: Vec<usize> = (0..world.size()).map(|rank| whole_by(rank).count() * LEN).collect();
     let all = gathered(world, &label(), &mine, &counts)?;
     let mut digests: Vec<Option<[u8; LEN]>> = vec![None; run.model.features().len()];
@@ -84,7 +84,8 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
         Some(digest) => Ok(digest),
         None => in_pieces(world, run, rank, feature),
     };
-    digests.into_iter().enumerate().map(of_feature).collect()
+    let has_rows = |(feature, _): &(usize, _)| run.model.tensor_train(*feature).is_none();
+    digests.into_iter().enumerate().filter(has_rows).map(of_feature).collect()
 }
 
 /// The digest of a table of which no rank has everything: its holders send it to rank 0, some rows at a time.
@@ -142,16 +143,18 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
     Ok(digest.try_into().expect("a broadcast keeps the length"))
 }
 
-/// The digests of the towers' parameters, by parameter. Every rank hashes those of its group; in a group they must agree.
+/// Tower group that alone has a parameter.
+fn of_group(run: &Run, parameter: &Parameter) -> Option<usize> {
+    run.dataflow.sptt()?.group_of(&run.placement, parameter)
+}
+
+/// The digests of the parameters that groups have, by parameter. Every rank hashes those of its group; in a group they must agree.
 fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<usize, [u8; LEN]>, Error> {
     let Some(sptt) = run.dataflow.sptt() else { return Ok(BTreeMap::new()) };
     let groups = sptt.groups();
     let list = rank.parameters.list();
     let of_group = |group: usize| {
-        let of = move |p: &Parameter| {
-            p.owner.0 == BlockName::TOWERS && sptt.plan(group).towers.contains(&p.owner.1)
-        };
-        list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
+        list.iter().enumerate().filter(move |(_, p)| of_group(run, p) == Some(group)).map(|(index, _)| index)
     };
     let mut mine = Vec::new();
     for index in of_group(groups.group_of(world.rank())) {

@@ -164,7 +164,9 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         let (index, placement) = (self.world.rank(), &self.run.placement);
-        rank.track_updates(|table| state::is_kept_by(&placement.held_by(index)[table], index))
+        rank.track_updates(|table| {
+            placement.with_rows_by(index).get(table).is_some_and(|shard| state::is_kept_by(shard, index))
+        })
     }
 
     /// Lets increments build on the checkpoint that the run goes on from, if it lies in the same folder and its tables are cut as they are here.

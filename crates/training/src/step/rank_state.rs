@@ -95,7 +95,7 @@ impl RankState {
         source: Source,
     ) -> Result<Self, Error> {
         let rule = &run.dense_optimizer.update;
-        // The network's buckets, and behind them that of the group's towers.
+        // The network's buckets, and behind them that of the group's towers and tensor trains.
         let mut buckets: Vec<Bucket> = schedule.buckets().to_vec();
         if let Some(plan) = run.dataflow.sptt() {
             buckets.push(schedule.tower_buckets()[plan.groups().group_of(rank)].clone());
@@ -335,6 +335,9 @@ impl RankState {
             Operation::FetchRows => self.cache.as_mut().map_or(Ok(()), RowCache::start_fetch),
             Operation::WriteBackRows => self.cache.as_mut().map_or(Ok(()), RowCache::start_write_back),
             Operation::Lookup => dataflow.lookup(device, tables, input),
+            Operation::LookupTensorTrains(_) => {
+                dataflow.copies().lookup_tensor_trains(device, tables, parameters, input)
+            }
             Operation::LookupDot(block) => {
                 let PairsForward { shape, first, vectors, out } =
                     network.pairs_forward(device, *block, rows)?;
@@ -419,6 +422,9 @@ impl RankState {
             Operation::ReversePermute => dataflow.reverse_permute(device, input),
             Operation::FindRows => dataflow.copies().find_rows(device, input),
             Operation::SumRows(_) => dataflow.copies().sum_rows(device, tables, input),
+            Operation::TensorTrainGradients(_) => {
+                dataflow.copies().tensor_train_gradients(device, tables, parameters, input)
+            }
             Operation::UpdateTables | Operation::UpdateCopies(_) => {
                 let update = table_update(self.table_optimizer, &self.regularisation, self.steps);
                 match operation {

@@ -33,6 +33,7 @@ pub fn feature(name: &str, rows: usize) -> Feature {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     }
 }
 

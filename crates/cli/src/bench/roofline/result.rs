@@ -69,6 +69,7 @@ pub fn limit(run: &Run, schedule: &Schedule, operation: &Operation) -> Limit {
         | Class::LinearTowersBackward
         | Class::CrossTowersForward
         | Class::CrossTowersBackward => Limit::Products(precision(run, operation)),
+        Class::TensorTrainForward | Class::TensorTrainBackward => Limit::Products(Precision::F32),
         Class::Lookup | Class::LookupDot => Limit::Gather,
         Class::UpdateTables | Class::DotUpdate => Limit::Update,
         _ => Limit::Stream,

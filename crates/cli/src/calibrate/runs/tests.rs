@@ -20,6 +20,6 @@ fn every_class_is_measured() {
             }
         }
         // All but reading ahead, which is no phase.
-        assert_eq!(classes.len(), 27, "{topology}: {classes:?}");
+        assert_eq!(classes.len(), 29, "{topology}: {classes:?}");
     }
 }

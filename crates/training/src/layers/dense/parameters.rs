@@ -4,7 +4,7 @@
 
 use crate::Error;
 use kernels::{Buffer, Device, Element, KernelError, LinearAt, Space};
-use spec::model::{LinearLayer, Parameter};
+use spec::model::{BlockName, LinearLayer, Parameter};
 use spec::optimizer::UpdateRule;
 use spec::random::RandomSequence;
 use spec::schedule::Bucket;
@@ -70,7 +70,7 @@ impl BucketState {
     }
 }
 
-/// The dense parameters of a model that a rank has: the network's, and those of the towers of its group.
+/// The dense parameters of a model that a rank has: the network's, those of the towers of its group, and the cores of its tensor trains.
 #[derive(Debug)]
 pub struct Parameters {
     space: Space,
@@ -171,6 +171,12 @@ impl Parameters {
         let mut gradient = vec![0.0; self.list[index].len];
         self.buckets[bucket].gradient.read(at, &mut gradient)?;
         Ok(gradient)
+    }
+
+    /// Bucket and position of the parameters of an owner, which must be here, in the order of the model.
+    pub(crate) fn of_owner(&self, owner: (BlockName, usize)) -> Result<Vec<(usize, usize)>, Error> {
+        let of = |(_, parameter): &(usize, &Parameter)| parameter.owner == owner;
+        self.list.iter().enumerate().filter(of).map(|(index, _)| self.here(index)).collect()
     }
 
     /// Bucket and offsets of the matrix `matrix` and the bias `bias` of a layer. A layer never spans two buckets.

@@ -102,7 +102,7 @@ pub(crate) fn mapped_bytes(run: &Run, rank: usize) -> u64 {
     let Some(cache) = run.table_cache.as_ref().filter(|cache| cache.policy == CachePolicy::Mapped) else {
         return 0;
     };
-    let held = run.placement.held_by(rank).iter().zip(cache.shards.of_rank(rank));
+    let held = run.placement.with_rows_by(rank).iter().zip(cache.shards.of_rank(rank));
     let mapped = held.filter(|(_, cached)| cached.is_some());
     let bytes = mapped.map(|(shard, _)| {
         let columns = shard.columns.len();
@@ -117,7 +117,7 @@ fn explained(run: &Run, gpu: usize, free: u64, ranks: &[usize], need: MemoryNeed
     let rule = &run.table_optimizer.update;
     let held: Vec<Held> = ranks
         .iter()
-        .flat_map(|&rank| run.placement.held_by(rank))
+        .flat_map(|&rank| run.placement.with_rows_by(rank))
         .map(|shard| {
             let columns = shard.columns.len();
             let weights = run.model.table_format(shard.feature).row_bytes(columns);

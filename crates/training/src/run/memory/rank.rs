@@ -133,7 +133,8 @@ impl<'a> Shape<'a> {
         if self.run.checkpoints.kind == CheckpointKind::Full || rank >= self.purpose.computing {
             return 0.0;
         }
-        let kept = self.run.placement.held_by(rank).iter().filter(|shard| shard.holders.ranks()[0] == rank);
+        let kept =
+            self.run.placement.with_rows_by(rank).iter().filter(|shard| shard.holders.ranks()[0] == rank);
         kept.map(|shard| (size_of::<u32>() * shard.rows.len()) as f64).sum()
     }
 
@@ -142,7 +143,7 @@ impl<'a> Shape<'a> {
         let limited = self.run.table_cache.as_ref();
         let cache = limited.filter(|cache| cache.shards.any());
         let owned = self.run.placement.owned_by(rank).len();
-        for (i, shard) in self.run.placement.held_by(rank).iter().enumerate() {
+        for (i, shard) in self.run.placement.with_rows_by(rank).iter().enumerate() {
             let (mut rows, columns) = (shard.rows.len() as f64, shard.columns.len());
             // Copies have the format of their table, whatever that of rows in memory.
             let of_cache = limited.and_then(|cache| cache.format).filter(|_| i < owned);
@@ -230,7 +231,7 @@ impl<'a> Shape<'a> {
         let served = self.buffers.served(rank);
         let of_shard = |shard: &Shard| {
             let feature = &model.features()[shard.feature];
-            let some = shard.holders.copy_update() == Some(CopyUpdate::Rows);
+            let some = matches!(shard.holders.copy_update(), Some(CopyUpdate::Rows | CopyUpdate::Cores));
             let batch = if some { served } else { batch };
             batch * feature.hotness.mean() as f64 * shard.rows.len() as f64 / feature.rows.max(1) as f64
         };
