@@ -15,6 +15,8 @@ MODELS = {
     "deepfm": {"kind": "deepfm", "deep": [16, 1], "bottom": None, "top": None},
     "dmt-dlrm": {"towers": "strided:2", "tower_module": "dlrm:c=1,p=1,d=4", "bottom": [16, 4]},
     "dmt-dcn": {"kind": "dcn", "cross_layers": 1, "towers": "strided:2", "tower_module": "dcn:d=4"},
+    "tensor-trains": {"tt_rank": 4},
+    "tensor-trains-deepfm": {"tt_rank": 4, "kind": "deepfm", "deep": [16, 1], "bottom": None, "top": None},
 }
 
 
@@ -24,7 +26,10 @@ def described(name):
 
 def trained(name, data, schema=MULTI_HOT):
     model, without = described(name)
+    rank = model.pop("tt_rank", None)
     run = config(schema, **model)
+    if rank is not None:
+        run["tables"] = {"tt_rank": rank, "tt_rows": 1}
     for key in without:
         run["model"].pop(key)
     return campanile.train(run, data=data)
@@ -109,6 +114,18 @@ def test_embeddings(shop, tmp_path):
     with open(tmp_path / "brands.csv") as brands:
         ids = [row["id"] for row in csv_module.DictReader(brands)]
     assert "b3" in ids
+
+
+def test_rows_of_a_tensor_train(shop, tmp_path):
+    run = config()
+    run["tables"] = {"tt_rank": 4, "tt_rows": 300}
+    model = campanile.train(run, data=flat(shop))
+    rows = model.embedding("user")
+    assert rows.shape == (300, 8) and rows.std() > 1e-3
+    model.write_embedding("user", tmp_path / "users.csv")
+    with open(tmp_path / "users.csv") as users:
+        written = [[float(value) for value in row[-8:]] for row in list(csv_module.reader(users))[1:]]
+    assert abs(rows - numpy.array(written)).max() < 1e-6
 
 
 def test_bad_rows_have_no_probability(shop):
