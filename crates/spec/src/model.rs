@@ -186,9 +186,9 @@ impl Model {
         self.features[feature].format.unwrap_or_default()
     }
 
-    /// Number of tables of each number format that some table has, from the widest on.
+    /// Number of tables of rows in each number format that some of them has, from the widest on.
     pub fn table_formats(&self) -> Vec<(TableFormat, usize)> {
-        let count = |format| (0..self.features.len()).filter(|&f| self.table_format(f) == format).count();
+        let count = |format| self.tables_with_rows().filter(|(f, _)| self.table_format(*f) == format).count();
         TableFormat::ALL
             .map(|format| (format, count(format)))
             .into_iter()

@@ -115,6 +115,8 @@ struct Ids {
     vocabularies: Vec<Option<Vocabulary>>,
     /// Names of features, in the order of the model.
     features: Vec<String>,
+    /// Numbers of rows of their tables, and dims that are their own.
+    sizes: Vec<(usize, Option<usize>)>,
 }
 
 impl Ids {
@@ -146,8 +148,11 @@ impl Ids {
     fn new(config: &Config, schema: Option<Schema>, vocabularies: Vec<Option<Vocabulary>>) -> Self {
         let synthetic = (config.data.format.unwrap_or_default() == DataFormat::Synthetic)
             .then(|| config.data.synthetic.unwrap_or_default());
-        let features = config.model.features.iter().flatten().map(|feature| feature.name.clone()).collect();
-        Self { synthetic, schema, vocabularies, features }
+        let features = || config.model.features.iter().flatten();
+        let dim = |feature: &Feature| feature.dim.or(config.model.dim);
+        let sizes = features().map(|feature| (feature.rows, dim(feature))).collect();
+        let features = features().map(|feature| feature.name.clone()).collect();
+        Self { synthetic, schema, vocabularies, features, sizes }
     }
 
     /// How ids of a column became rows; `None` where that is not known.
@@ -314,8 +319,16 @@ fn layers(
             Some(_) if parameter.owner.0 == BlockName::TENSOR_TRAINS => {
                 // Rows that are computed of cores are taken all or none.
                 let Feature { name, rows: count, .. } = &run.model.features()[parameter.owner.1];
+                // Cores of the same shapes may be of tables of other sizes.
+                let size = |ids: &Ids| {
+                    let at = ids.features.iter().position(|feature| feature == name);
+                    at.and_then(|at| ids.sizes.get(at).copied())
+                };
                 let shape = [*count, run.model.row_width(parameter.owner.1)];
                 match rows(name, &shape, &shape, there, here) {
+                    _ if size(there) != size(here) => {
+                        Err("its table has another number of rows or columns there".into())
+                    }
                     Ok(TakenRows::All) => Ok(true),
                     Ok(_) => Err("its rows are numbered otherwise, and a tensor train is taken whole".into()),
                     Err(reason) => Err(reason),

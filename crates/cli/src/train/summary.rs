@@ -204,9 +204,18 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
     text.push_str(&tower_places(run));
     let network: usize = run.model.network().parameters().iter().map(|parameter| parameter.len).sum();
     let replicated = placement.replicated().len();
+    let cores: usize = run.model.tensor_trains().map(|(_, train)| train.parameters()).sum();
+    let trains = match (run.model.tensor_trains().count(), run.dataflow.sptt().is_some()) {
+        (0, _) => String::new(),
+        (trains, grouped) => {
+            let parameters = si(cores as f64);
+            let places = if grouped { ", each on the ranks of one group" } else { "" };
+            format!(", {trains} tensor trains ({parameters} parameters{places})")
+        }
+    };
     let _ = writeln!(
         text,
-        "  everywhere   {}dense layers ({} parameters), {replicated} replicated tables; {} thread(s) a rank",
+        "  everywhere   {}dense layers ({} parameters), {replicated} replicated tables{trains}; {} thread(s) a rank",
         if run.model.has_tower_modules() { "other " } else { "" },
         si(network as f64),
         outcome.threads

@@ -70,6 +70,10 @@ pub(crate) fn lookup(cpu: &Cpu, args: LookupTensorTrains) -> Result<(), KernelEr
             let computing = Cores { train: at.train, cores: cores_of(at, parameters) };
             let mut group = Group::new();
             for ((s, &start), &length) in range.clone().zip(starts).zip(lengths) {
+                // A bag is not divided if it need not be, so that the order of its sum follows from its ids alone.
+                if group.count + length as usize > GROUP {
+                    dispatch!(cpu, computing.add_rows(&mut group, weights, &mut room, &vector));
+                }
                 for value in start..start + length {
                     if group.is_full() {
                         dispatch!(cpu, computing.add_rows(&mut group, weights, &mut room, &vector));

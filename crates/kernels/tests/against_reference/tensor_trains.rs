@@ -185,6 +185,14 @@ fn high_ranks_and_many_rows() {
     }
 }
 
+/// Bags that end in several groups of rows have the same bits for any number of threads.
+#[test]
+fn many_ids_in_bags() {
+    let step = Step::new(&[(5000, 16, 4, false), (300, 9, 3, true)], 1500, 5, 7);
+    assert!(step.ids.len() > 4096);
+    compare(step.terms(), |device| step.results(device, true));
+}
+
 /// Ids past the end of a table are refused by name, although the digits of some could be looked up.
 #[test]
 fn ids_past_the_end_are_refused() {

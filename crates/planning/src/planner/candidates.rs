@@ -129,8 +129,10 @@ fn shapes(unit: &Unit, rows: usize, members: usize) -> Vec<Shape> {
 pub(super) fn of_unit(prices: &Prices, unit: &Unit) -> Candidates {
     let (members, room) = (prices.members(), prices.room());
     let rows = prices.request.model.features()[unit.feature].rows;
-    let allowed =
+    let in_request =
         |shape: &Shape| prices.request.schemes.is_none_or(|schemes| schemes.contains(&shape.scheme()));
+    // A tensor train has no other form.
+    let allowed = |shape: &Shape| unit.is_train || in_request(shape);
     let mut all: Vec<Candidate> =
         shapes(unit, rows, members).into_iter().map(|shape| price(prices, unit, shape)).collect();
     let by_memory = |a: &&Candidate, b: &&Candidate| a.wide.memory.cmp(&b.wide.memory);

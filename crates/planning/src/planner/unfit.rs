@@ -242,6 +242,7 @@ fn less_state(request: &Request) -> Option<Remedy> {
         4 * (rows as u64).saturating_mul(rule.state_per_row(width) as u64)
     };
     let saved: u64 = (0..request.model.features().len())
+        .filter(|&f| request.model.tensor_train(f).is_none())
         .map(|f| state(&request.tables, f).saturating_sub(state(&tables, f)))
         .fold(0, u64::saturating_add);
     let saved = words::bytes(saved / request.topology.ranks() as u64);
@@ -258,7 +259,8 @@ fn row_wise(prices: &Prices, tables: &Tables) -> Option<Remedy> {
     if schemes.contains(&Scheme::RowWise) {
         return None;
     }
-    let largest = (0..tables.units.len()).max_by_key(|&unit| tables.candidates[unit].smallest.wide.memory)?;
+    let with_rows = (0..tables.units.len()).filter(|&unit| !tables.units[unit].is_train);
+    let largest = with_rows.max_by_key(|&unit| tables.candidates[unit].smallest.wide.memory)?;
     let mut wider = schemes.to_vec();
     wider.push(Scheme::RowWise);
     let wider_request = Request { schemes: Some(&wider), ..*request };

@@ -88,7 +88,10 @@ fn place(config: &Config, model: &Model, groups: Groups) -> Placed {
         model.features()[feature].rows <= replicate && model.tensor_train(feature).is_none()
     };
     let small = (0..model.features().len()).filter(is_small);
-    with_tables(config, model, &placement, small.map(|feature| (feature, Layout::Replicated)).collect())
+    // In the flat dataflow every sample is served by its own rank.
+    let trains = model.tensor_trains().map(|(feature, _)| (feature, Layout::DataParallel { ranks: None }));
+    let layouts = small.map(|feature| (feature, Layout::Replicated)).chain(trains).collect();
+    with_tables(config, model, &placement, layouts)
 }
 
 fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Placed {

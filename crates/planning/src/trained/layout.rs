@@ -29,7 +29,13 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
         }
         layouts
     } else {
-        placement::balanced_layouts(model, groups.topology(), 0)
+        let mut layouts = placement::balanced_layouts(model, groups.topology(), 0);
+        // The cores of a tensor train are in one group.
+        let mut in_groups = placement::layouts_in_towers(model, groups, Cut::Whole);
+        for (train, _) in model.tensor_trains() {
+            std::mem::swap(&mut layouts[train], &mut in_groups[train]);
+        }
+        layouts
     };
     model.features().iter().map(|feature| feature.name.clone()).zip(layouts).collect()
 }

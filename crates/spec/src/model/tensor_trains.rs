@@ -60,13 +60,15 @@ impl Model {
                 continue;
             }
             let feature = &mut self.features[f];
-            if feature.tt_rank.is_none() && feature.rows >= rows && rank > 0 {
+            // What the feature itself asks for goes first.
+            let keeps_rows =
+                feature.tt_rank.is_some() || feature.format.is_some_and(|format| format.rounds());
+            if !keeps_rows && feature.rows >= rows && rank > 0 {
                 let made = TensorTrain::new(feature.rows, width, rank);
                 made.map_err(|problem| {
                     ModelError::new("tables.tt_rank", format!("{}: {problem}", feature.name))
                 })?;
-                // What the feature itself asks for goes first.
-                feature.tt_rank = feature.format.is_none_or(|format| !format.rounds()).then_some(rank);
+                feature.tt_rank = Some(rank);
             }
         }
         Ok(self)

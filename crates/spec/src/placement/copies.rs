@@ -4,7 +4,7 @@ use super::{Placement, Shard};
 use crate::topology::Numbering;
 
 impl Placement {
-    /// Shards of which `rank` holds a copy that serves some samples only, by feature.
+    /// Shards of which `rank` holds a copy that serves some samples only: tables of rows by feature, then tensor trains by feature.
     pub fn copied_by(&self, rank: usize) -> &[Shard] {
         let held = self.held_by(rank);
         let first = held.iter().position(Shard::serves_some).unwrap_or(held.len());

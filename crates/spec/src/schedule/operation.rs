@@ -342,8 +342,7 @@ impl Operation {
             .touching(WORD, Quantity::LookedUpVectors)
     }
 
-    /// A lookup in tensor trains: for every id the products of its cores; every pooled vector is written once, in the worst case every slice
-    /// of a core is read once for each id.
+    /// A lookup in tensor trains, at most: for every id the products of its cores, whose slices are read, and a row.
     fn lookup_tensor_trains(features: &[usize], deployment: &Deployment) -> Description {
         let mut of = Description::new("lookup tensor trains", Class::TensorTrainForward, Part::Lookup);
         for &feature in features {
