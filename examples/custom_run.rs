@@ -56,5 +56,6 @@ fn feature(number: usize) -> Feature {
         dim: None,
         format: None,
         cache: None,
+        tt_rank: None,
     }
 }

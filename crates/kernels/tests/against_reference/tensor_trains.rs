@@ -39,7 +39,7 @@ impl Step {
         // Half of the ids are few, so that they repeat.
         let ids: Vec<u32> = rows
             .map(|rows| {
-                let few = if numbers.next() % 2 == 0 { rows.min(3) } else { rows };
+                let few = if numbers.next().is_multiple_of(2) { rows.min(3) } else { rows };
                 (numbers.next() % few as u64) as u32
             })
             .collect();
