@@ -40,8 +40,8 @@ fn a_calibration_is_a_file_that_predicts() {
     let name = ["--name", "test", "--out", file.to_str().unwrap(), "--json"];
     let result = json(&[&["calibrate", "--quick", "--all-reduce", "two-level"][..], &name].concat());
     let measured = &result["measured"];
-    // 27 classes of phases, and reading ahead; four collectives over three groups.
-    assert_eq!(measured["operations"].as_array().unwrap().len(), 28, "{measured}");
+    // 29 classes of phases, and reading ahead; four collectives over three groups.
+    assert_eq!(measured["operations"].as_array().unwrap().len(), 30, "{measured}");
     let links = measured["links"].as_array().unwrap();
     let direct = links.iter().filter(|link| link["algorithm"] == "direct").count();
     // All-reduces in two levels are measured besides direct ones.
