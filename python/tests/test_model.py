@@ -29,7 +29,7 @@ def trained(name, data, schema=MULTI_HOT):
     rank = model.pop("tt_rank", None)
     run = config(schema, **model)
     if rank is not None:
-        run["tables"] = {"tt_rank": rank, "tt_rows": 1}
+        run["tables"] = {"tt_rank": rank, "tt_rows": 100}
     for key in without:
         run["model"].pop(key)
     return campanile.train(run, data=data)
