@@ -102,7 +102,7 @@ impl Embeddings {
         let (taken, _) = locate_to_use(&self.checkpoint, self.which)?;
         TableRows::of(&Checkpoint::open(taken)?, &self.feature)?;
         let Chosen { checkpoint, used } = open_to_use(&self.checkpoint, self.which, &self.control)?;
-        let stored = TableRows::of(&checkpoint, &self.feature)?;
+        let mut stored = TableRows::of(&checkpoint, &self.feature)?;
         let (rows, dim) = (stored.rows, stored.dim);
         let inputs = ModelInputs::of(&checkpoint)?;
         let feature = inputs.iter().flat_map(|inputs| &inputs.features).find(|f| f.name == self.feature);

@@ -70,8 +70,8 @@ pub struct FeatureInput {
     pub name: String,
     /// Number of rows of its table.
     pub rows: usize,
-    /// Whether the table is a tensor train.
-    pub is_train: bool,
+    /// Names of the tensors with the cores of a tensor train; empty for a table of rows.
+    pub cores: Vec<String>,
     /// Rule by which ids have rows.
     pub ids: IdRows,
 }
@@ -121,7 +121,7 @@ impl ModelInputs {
             features.push(FeatureInput {
                 name: column.column.clone(),
                 rows: model.features()[at].rows,
-                is_train: model.tensor_train(at).is_some(),
+                cores: model.cores_of(at).into_iter().map(|core| core.name).collect(),
                 ids: IdRows::of(column, vocabulary, texts),
             });
         }
@@ -142,9 +142,9 @@ impl ModelInputs {
                 "pooling": column.pooling,
                 "ids": feature.ids.to_json(file_of(index)),
             });
-            match feature.is_train {
-                true => told["cores"] = json!(core_names(&feature.name)),
-                false => told["table"] = json!(table_name(&feature.name)),
+            match feature.cores.is_empty() {
+                true => told["table"] = json!(table_name(&feature.name)),
+                false => told["cores"] = json!(feature.cores),
             }
             told
         });
@@ -253,11 +253,6 @@ pub(crate) fn write_ids(
 /// Name of the tensor with the table of a feature.
 pub(crate) fn table_name(feature: &str) -> String {
     format!("tables.{feature}.weight")
-}
-
-/// Names of the tensors with the cores of a feature's tensor train.
-pub(crate) fn core_names(feature: &str) -> [String; 3] {
-    [0, 1, 2].map(|core| format!("tables.{feature}.core.{core}"))
 }
 
 /// The error of a feature that a checkpoint has no table of.

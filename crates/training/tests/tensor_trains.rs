@@ -182,7 +182,10 @@ fn refusals() {
     });
     assert!(text.contains("leave tt_rank out"), "{text}");
     let text = refused(&|config| config.tables.tt_rows = Some(10));
-    assert!(text.contains("tables.tt_rows: is of use with tables.tt_rank only"), "{text}");
+    assert!(
+        text.contains("tables.tt_rows (--tt-rows): is of use with tables.tt_rank (--tt-rank) only"),
+        "{text}"
+    );
 }
 
 /// `tables.tt_rank` is for large tables, unless a feature says something else.

@@ -203,7 +203,7 @@ fn tables(
     let features = run.model.features().iter().enumerate();
     let table = |(index, feature): (usize, &Feature)| {
         if run.model.tensor_train(index).is_some() {
-            // Its cores are among the layers.
+            // The cores of a tensor train are among the layers.
             return TakenRows::None;
         }
         let name = format!("tables.{}.weight", feature.name);

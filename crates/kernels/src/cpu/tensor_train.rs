@@ -1,8 +1,9 @@
 //! Tensor trains: small matrix products for each row.
 //!
 //! A row is the product of its slices of the cores, `(columns₀ × rank) · (rank × columns₁·rank)`, seen as `columns₀·columns₁ × rank`, times
-//! `(rank × columns₂)`. Threads divide samples in a lookup, and look ids up in an order in which rows share slices. In the backward pass they divide the digits of each core, so that every weight has
-//! one thread that adds its gradients, always in the same order: the result has the same bits for any number of threads.
+//! `(rank × columns₂)`. Threads divide samples in a lookup, and look ids up in an order in which rows share slices. In the backward pass
+//! they divide the digits of each core, so that every weight has one thread that adds its gradients, always in the same order: the result
+//! has the same bits for any number of threads.
 #![allow(unsafe_code)]
 
 use super::Cpu;
@@ -26,6 +27,7 @@ macro_rules! dispatch {
         }
     };
 }
+
 /// Samples that are worth a piece of their own.
 const GRAIN: usize = 64;
 /// Rows that are computed together, a power of two, and bits of the place of one of them.
@@ -140,7 +142,9 @@ pub(crate) fn gradients(cpu: &Cpu, args: TensorTrainGradients) -> Result<(), Ker
 struct Group {
     /// Place of each row in the order, then its place in the group.
     keys: [u64; GROUP],
+    /// Rows as they were added.
     rows: [Member; GROUP],
+    /// Number of rows.
     count: usize,
 }
 
@@ -148,7 +152,9 @@ struct Group {
 #[derive(Clone, Copy, Default)]
 struct Member {
     row: u32,
+    /// Position of the id among all values, whose weight counts; 0 for a sum.
     value: u32,
+    /// Sample of the id, or number of the sum.
     sample: usize,
 }
 

@@ -31,9 +31,9 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
     } else {
         let mut layouts = placement::balanced_layouts(model, groups.topology(), 0);
         // The cores of a tensor train are in one group.
-        let mut in_groups = placement::layouts_in_towers(model, groups, Cut::Whole);
+        let in_groups = placement::layouts_in_towers(model, groups, Cut::Whole);
         for (train, _) in model.tensor_trains() {
-            std::mem::swap(&mut layouts[train], &mut in_groups[train]);
+            layouts[train] = in_groups[train].clone();
         }
         layouts
     };

@@ -66,7 +66,7 @@ impl Model {
             if !keeps_rows && feature.rows >= rows && rank > 0 {
                 let made = TensorTrain::new(feature.rows, width, rank);
                 made.map_err(|problem| {
-                    ModelError::new("tables.tt_rank", format!("{}: {problem}", feature.name))
+                    ModelError::new("tables.tt_rank (--tt-rank)", format!("{}: {problem}", feature.name))
                 })?;
                 feature.tt_rank = Some(rank);
             }

@@ -48,7 +48,10 @@ impl TablesConfig {
     /// The model with the tensor trains and the number formats that the section `[tables]` asks for.
     pub fn apply(&self, model: Model) -> Result<Model, RunError> {
         if self.tt_rows.is_some() && self.tt_rank.is_none() {
-            return Err(RunError::new("tables.tt_rows", "is of use with tables.tt_rank only"));
+            return Err(RunError::new(
+                "tables.tt_rows (--tt-rows)",
+                "is of use with tables.tt_rank (--tt-rank) only",
+            ));
         }
         let model = model.with_tensor_trains(self.tt_rank.unwrap_or(0), self.tt_rows.unwrap_or(TT_ROWS));
         let model = model.map_err(|error| RunError::new(error.field, error.problem))?;

@@ -47,7 +47,7 @@ pub fn allocate(
         };
         let (mut rows, columns) = (shard.rows.len(), shard.columns.len());
         if shard.is_tensor_train() {
-            // Its cores are dense parameters.
+            // The cores of a tensor train are dense parameters, and its rows are computed.
             tables.push(Table::without_rows(device, [rows, columns], pooling));
             cached.push(None);
             continue;
