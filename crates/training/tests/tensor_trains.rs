@@ -64,7 +64,20 @@ fn the_same_run_on_any_cluster() {
         }
         if kind == ModelKind::Dlrm {
             same_curve(&alone, &on(2, 2, true), "in tower groups");
+            // A group with C1 alone has no parameters of its own.
+            same_curve(&alone, &on(3, 1, true), "in groups without tensor trains");
         }
+    }
+}
+
+/// Whatever the cut of tables of rows over groups, every rank serves its own samples in the flat dataflow.
+#[test]
+fn beside_tables_that_are_cut() {
+    for cut in [Cut::Rows, Cut::Columns] {
+        let mut config = with_trains(config(ModelKind::Dlrm, true, 2, 2), false);
+        config.placement.cut = Some(cut);
+        let run = checked(&config);
+        check_run(&run, &Epoch::of(&run), &format!("{cut:?}"));
     }
 }
 
