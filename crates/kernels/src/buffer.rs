@@ -47,6 +47,20 @@ pub enum Stored {
         /// Number of floats of a row.
         width: usize,
     },
+    /// Floats as bf16, in panels of 32 rows of `width`, as matrix units of a CPU read them: every 32 columns of a panel lie together, row by
+    /// row. Rows and columns are padded with zeros to multiples of 32.
+    Bf16Panels {
+        /// Number of floats of a row.
+        width: usize,
+    },
+}
+
+/// Rows of a panel, and columns of its steps.
+pub(crate) const PANEL: usize = 32;
+
+/// Columns of panels whose rows have `width` floats.
+pub(crate) fn panel_width(width: usize) -> usize {
+    width.next_multiple_of(PANEL)
 }
 
 impl Stored {
@@ -92,15 +106,35 @@ impl Buffer<f32> {
     /// ```
     pub fn resize_rows(&mut self, stored: Stored, rows: usize, width: usize) -> Result<(), KernelError> {
         let elements = rows.saturating_mul(width);
-        let Stored::Bf16Rows { width: kept } = stored else { return self.resize(elements) };
-        debug_assert_eq!(kept, width, "rows are stored in their width");
-        let bytes = rows.saturating_mul(Stored::stride(width)).saturating_mul(size_of::<u16>());
-        if self.stored != stored || self.bytes.len() < bytes {
-            // Padding is written here and never again.
-            self.bytes = Bytes::zeroed(self.space().clone(), bytes)?;
+        match stored {
+            Stored::Plain => return self.resize(elements),
+            Stored::Bf16Rows { width: kept } => {
+                debug_assert_eq!(kept, width, "rows are stored in their width");
+                let bytes = rows.saturating_mul(Stored::stride(width)).saturating_mul(size_of::<u16>());
+                if self.stored != stored || self.bytes.len() < bytes {
+                    // Padding is written here and never again.
+                    self.bytes = Bytes::zeroed(self.space().clone(), bytes)?;
+                }
+            }
+            Stored::Bf16Panels { width: kept } => {
+                debug_assert_eq!(kept, width, "rows are stored in their width");
+                let numbers = rows.next_multiple_of(PANEL).saturating_mul(panel_width(width));
+                // Padding is written with every block.
+                self.bytes.memory.resize(numbers.saturating_mul(size_of::<u16>()))?;
+            }
         }
         (self.len, self.stored) = (elements, stored);
         Ok(())
+    }
+
+    /// Panels of bf16 on the host, of a buffer that stores its rows so.
+    pub(crate) fn host_panels(&self) -> &[u16] {
+        self.bytes.memory.contents().map(bytemuck::cast_slice).unwrap_or_default()
+    }
+
+    /// Panels of bf16 on the host, to be written.
+    pub(crate) fn host_panels_mut(&mut self) -> &mut [u16] {
+        self.bytes.memory.contents_mut().map(bytemuck::cast_slice_mut).unwrap_or_default()
     }
 }
 
@@ -249,8 +283,21 @@ impl<T: Element> Buffer<T> {
         match self.stored {
             Stored::Plain => self.read(0, &mut all)?,
             Stored::Bf16Rows { width } => self.read_bf16(width, bytemuck::cast_slice_mut(&mut all))?,
+            Stored::Bf16Panels { width } => self.read_panels(width, bytemuck::cast_slice_mut(&mut all)),
         }
         Ok(all)
+    }
+
+    /// Copies all floats, of a buffer that stores them as panels of bf16.
+    fn read_panels(&self, width: usize, all: &mut [f32]) {
+        let panels: &[u16] = self.bytes.memory.contents().map(bytemuck::cast_slice).unwrap_or_default();
+        for (row, floats) in all.chunks_exact_mut(width.max(1)).enumerate() {
+            let first = row / PANEL * PANEL * panel_width(width) + row % PANEL * PANEL;
+            for (column, to) in floats.iter_mut().enumerate() {
+                let bits = panels[first + column / PANEL * PANEL * PANEL + column % PANEL];
+                *to = f32::from_bits(u32::from(bits) << 16);
+            }
+        }
     }
 
     /// Copies all floats to the host, of a buffer that stores them as bf16 in rows of `width`.

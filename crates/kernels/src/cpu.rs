@@ -38,6 +38,7 @@ pub(crate) mod tensor_train;
 pub(crate) mod tile;
 pub(crate) mod units;
 pub(crate) mod update;
+pub(crate) mod values;
 pub(crate) mod wire;
 
 use crate::KernelError;
@@ -102,6 +103,14 @@ impl Cpu {
     /// [`Cpu::instructions`] where operands are rounded to bf16 and multiplied in f32.
     pub fn matrix_instructions(&self) -> &'static str {
         self.units.name(self.level)
+    }
+
+    /// Whether products of the pool's precision read panels of bf16.
+    pub(crate) fn keeps_panels(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return matrix::form(self.units, self.precision, 0).is_some_and(|form| !form.split);
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
     }
 
     /// Limits the pool to the instructions one step below those in use, and returns it; `None` below `portable`.

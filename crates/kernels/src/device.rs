@@ -91,6 +91,31 @@ impl Device {
         }
     }
 
+    /// How the device keeps rows of `width` floats between two layers of a chain, which a layer of `above` outputs reads and nothing else:
+    /// as [`Device::keeps`] says, or on CPU cores that compute in bf16 as panels of bf16.
+    ///
+    /// ```
+    /// use kernels::{Device, Stored};
+    /// assert_eq!(Device::cpu(1)?.keeps_hidden(8, 4), Stored::Plain);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn keeps_hidden(&self, width: usize, above: usize) -> Stored {
+        // A layer of one output is a dot product, which reads floats.
+        if self.keeps_panels() && width > 1 && above > 1 {
+            Stored::Bf16Panels { width }
+        } else {
+            self.keeps(width)
+        }
+    }
+
+    /// Whether the device has instructions for products in bf16, and computes in it.
+    pub(crate) fn keeps_panels(&self) -> bool {
+        match self {
+            Device::Cpu(cpu) => cpu.keeps_panels(),
+            _ => false,
+        }
+    }
+
     /// Name of the device, for messages: `reference`, `cpu`, `cuda` or `idle`.
     pub fn name(&self) -> &'static str {
         self.backend().name()

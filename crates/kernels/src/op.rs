@@ -60,14 +60,32 @@ impl<'a> Check<'a> {
         rows: usize,
         width: usize,
     ) -> Result {
-        if let Stored::Bf16Rows { width: got } = buffer.stored() {
-            // Nothing is read of rows that have no columns.
-            self.equal("width of stored rows", if width == 0 { got } else { width }, got)?;
-            if !matches!(self.device, Device::Cuda(_)) {
-                return Err(KernelError::StoredAsRows { op: self.op });
+        match buffer.stored() {
+            Stored::Plain => {}
+            Stored::Bf16Rows { width: got } if matches!(self.device, Device::Cuda(_)) => {
+                // Nothing is read of rows that have no columns.
+                self.equal("width of stored rows", if width == 0 { got } else { width }, got)?;
             }
+            _ => return Err(KernelError::StoredAsRows { op: self.op }),
         }
         self.stored(operand, buffer, size([rows, width]))
+    }
+
+    /// As [`Check::rows`], of values between the layers of chains: a CPU that keeps panels of bf16 reads these too.
+    pub(crate) fn hidden(
+        &self,
+        operand: &'static str,
+        buffer: &Buffer<f32>,
+        rows: usize,
+        width: usize,
+    ) -> Result {
+        match buffer.stored() {
+            Stored::Bf16Panels { width: got } if self.device.keeps_panels() => {
+                self.equal("width of stored rows", if width == 0 { got } else { width }, got)?;
+                self.stored(operand, buffer, size([rows, width]))
+            }
+            _ => self.rows(operand, buffer, rows, width),
+        }
     }
 
     /// Refuses a table whose weights are on another device, too few, or in a format that the device does not compute with.

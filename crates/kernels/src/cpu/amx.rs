@@ -10,6 +10,7 @@
 
 use std::arch::asm;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 
 /// Rows and columns of the blocks of a result that four accumulators hold.
 pub(crate) const BLOCK: usize = 32;
@@ -40,38 +41,74 @@ fn lent() -> bool {
 }
 
 /// Adds the steps of a block to its sums. Lines are the instructions of one step, on accumulators in tiles 0 to 3; they move
-/// `a` and `b` on.
+/// `a` and `b` on. Every step also asks for four lines of what is read next, and for four of what is written in the end: a few at a time
+/// get by beside the loads of tiles, all of them at once would hold those up.
 macro_rules! add_steps {
     ($block:ident: $($line:literal,)*) => {
         asm!(
             "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-            "test {from}, {from}",
+            "mov {t}, [{block} + {FROM}]",
+            "mov {line}, 128",
+            "test {t}, {t}",
             "jz 2f",
-            "tileloadd tmm0, [{from} + {wide}]",
-            "tileloadd tmm1, [{from} + {wide} + 64]",
-            "tileloadd tmm2, [{from} + {wide} + 2048]",
-            "tileloadd tmm3, [{from} + {wide} + 2112]",
+            "tileloadd tmm0, [{t} + {line}]",
+            "tileloadd tmm1, [{t} + {line} + 64]",
+            "tileloadd tmm2, [{t} + {line} + 2048]",
+            "tileloadd tmm3, [{t} + {line} + 2112]",
             "2:",
+            "mov {line}, 64",
+            "mov {a}, [{block} + {A}]",
+            "mov {b}, [{block} + {B}]",
+            "mov {ahead}, [{block} + {AHEAD}]",
+            "mov {written}, [{block} + {WRITTEN}]",
+            "mov {apart}, [{block} + {APART}]",
+            "mov {steps}, [{block} + {STEPS}]",
             "test {steps}, {steps}",
             "jz 4f",
             "3:",
             $($line,)*
+            "prefetcht1 [{ahead}]",
+            "prefetcht1 [{ahead} + 64]",
+            "prefetcht1 [{ahead} + 128]",
+            "prefetcht1 [{ahead} + 192]",
+            "add {ahead}, 256",
+            "prefetchw [{written}]",
+            "prefetchw [{written} + 64]",
+            "add {written}, {apart}",
+            "prefetchw [{written}]",
+            "prefetchw [{written} + 64]",
+            "add {written}, {apart}",
             "dec {steps}",
             "jnz 3b",
             "4:",
-            "tilestored [{to} + {stride}], tmm0",
-            "tilestored [{to} + {stride} + 64], tmm1",
-            "tilestored [{low} + {stride}], tmm2",
-            "tilestored [{low} + {stride} + 64], tmm3",
-            a = inout(reg) $block.a => _,
-            b = inout(reg) $block.b => _,
-            steps = inout(reg) $block.steps => _,
-            from = in(reg) $block.from,
-            to = in(reg) $block.to,
-            low = in(reg) $block.to.wrapping_add(16 * $block.stride),
-            stride = in(reg) $block.stride * size_of::<f32>(),
-            line = in(reg) 64usize,
-            wide = in(reg) 128usize,
+            "mov {a}, [{block} + {TO}]",
+            "mov {line}, [{block} + {STRIDE}]",
+            "shl {line}, 2",
+            "mov {b}, {line}",
+            "shl {b}, 4",
+            "add {b}, {a}",
+            "tilestored [{a} + {line}], tmm0",
+            "tilestored [{a} + {line} + 64], tmm1",
+            "tilestored [{b} + {line}], tmm2",
+            "tilestored [{b} + {line} + 64], tmm3",
+            block = in(reg) $block,
+            a = out(reg) _,
+            b = out(reg) _,
+            t = out(reg) _,
+            line = out(reg) _,
+            steps = out(reg) _,
+            ahead = out(reg) _,
+            written = out(reg) _,
+            apart = out(reg) _,
+            A = const offset_of!(Block, a),
+            B = const offset_of!(Block, b),
+            STEPS = const offset_of!(Block, steps),
+            FROM = const offset_of!(Block, from),
+            TO = const offset_of!(Block, to),
+            STRIDE = const offset_of!(Block, stride),
+            AHEAD = const offset_of!(Block, ahead),
+            WRITTEN = const offset_of!(Block, written),
+            APART = const offset_of!(Block, apart),
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
@@ -225,6 +262,7 @@ impl Drop for Tiles {
 }
 
 /// A block of 32 × 32 of a result, and the panels that it is the product of.
+#[repr(C)]
 pub(crate) struct Block {
     /// Panel of 32 rows: for every step of 32 terms two tiles of 1 KB, or four where operands are split.
     pub a: *const u16,
@@ -240,4 +278,10 @@ pub(crate) struct Block {
     pub stride: usize,
     /// Whether panels hold upper and lower parts, in this order.
     pub split: bool,
+    /// What another block reads soon: every step asks for 256 bytes of it. Any address will do.
+    pub ahead: *const u16,
+    /// What is written once the block is done: every step asks for the first two lines of two pieces of it. Any address will do.
+    pub written: *const u8,
+    /// Bytes from piece to piece of what is written.
+    pub apart: usize,
 }

@@ -6,6 +6,7 @@
 
 use super::linear::{Weights, gradients_of, input_gradient, map, map_cross};
 use super::shared::Shared;
+use super::values::{SharedValues, Values, ValuesMut};
 use super::{Cpu, elementwise};
 use crate::op::chain::CHAIN_LAYERS;
 use crate::{
@@ -25,32 +26,37 @@ const OUTPUTS: usize = 224;
 
 pub(crate) fn forward(cpu: &Cpu, args: ChainForward) {
     let ChainForward { rows, layers, x, outputs } = args;
-    let (x, outputs) = (x.host(), shared(rows, layers, outputs));
+    let (x, outputs) = (Values::of(x, layers[0].inputs), shared(rows, layers, outputs));
     cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
-        let mut x = &x[of(&block, layers[0].inputs)];
-        for (layer, y) in layers.iter().zip(outputs) {
+        for (i, (layer, y)) in layers.iter().zip(outputs).enumerate() {
             let shape = layer.shape(block.len());
-            // SAFETY: blocks do not overlap.
-            let y = unsafe { y.piece(of(&block, layer.outputs)) };
+            // SAFETY: blocks do not overlap, and the outputs of two layers lie in two buffers.
+            let (below, y) = unsafe {
+                let below = i.checked_sub(1).map(|below| outputs[below].some(&block, layer.inputs));
+                (below, y.some(&block, layer.outputs))
+            };
+            let x = below.as_ref().map_or_else(|| x.some(&block, layer.inputs), ValuesMut::read);
             map(cpu, shape, x, weights(layer), layer.relu(), y);
-            x = y;
         }
     });
 }
 
 pub(crate) fn backward(cpu: &Cpu, args: ChainBackward) {
     let ChainBackward { rows, layers, outputs, output_gradients, activated, .. } = args;
-    let x = |layer: usize| if layer == 0 { args.x.host() } else { outputs[layer - 1].host() };
+    let x = |layer: usize| {
+        let buffer = if layer == 0 { args.x } else { &outputs[layer - 1] };
+        Values::of(buffer, layers[layer].inputs)
+    };
     let last = layers.len() - 1;
     let masked = activated && layers[last].relu();
-    let dx = args.dx.map(|(dx, into)| (Shared::new(&mut dx.host_mut()[..rows * layers[0].inputs]), into));
+    let dx = args.dx.map(|(dx, into)| (SharedValues::of(dx, rows, layers[0].inputs), into));
     if dx.is_some() || masked || last > 0 {
         let dys = shared(rows, layers, output_gradients);
         cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
             if masked {
                 let outputs_of = of(&block, layers[last].outputs);
                 // SAFETY: blocks do not overlap, and nothing else of this block is in use.
-                let dy = unsafe { dys[last].piece(outputs_of.clone()) };
+                let dy = unsafe { dys[last].plain().piece(outputs_of.clone()) };
                 elementwise::relu_backward(cpu, &outputs[last].host()[outputs_of], dy);
             }
             for (i, layer) in layers.iter().enumerate().rev() {
@@ -59,14 +65,14 @@ pub(crate) fn backward(cpu: &Cpu, args: ChainBackward) {
                 });
                 let Some((dx, into)) = below.or(dx) else { break };
                 let shape = layer.shape(block.len());
-                let (inputs, outputs) = (of(&block, layer.inputs), of(&block, layer.outputs));
                 // SAFETY: blocks do not overlap, and the gradients of two layers lie in two buffers.
-                let (dy, dx) = unsafe { (&*dys[i].piece(outputs), dx.piece(inputs.clone())) };
-                input_gradient(cpu, shape, &x(i)[inputs], weights(layer), dy, (dx, into));
+                let (dy, dx) = unsafe { (dys[i].some(&block, layer.outputs), dx.some(&block, layer.inputs)) };
+                let x = x(i).some(&block, layer.inputs);
+                input_gradient(cpu, shape, x, weights(layer), dy.read(), (dx, into));
             }
         });
     }
-    let operand = |i: usize| (layers[i], x(i), output_gradients[i].host());
+    let operand = |i: usize| (layers[i], x(i), Values::of(&output_gradients[i], layers[i].outputs));
     parameter_gradients(cpu, rows, layers.len(), operand, args.gradients);
 }
 
@@ -95,7 +101,7 @@ pub(crate) fn cross_forward(cpu: &Cpu, args: CrossLayersForward) {
                 let shape = v.shape(block.len());
                 // SAFETY: blocks do not overlap.
                 let h = unsafe { h.piece(of(&block, v.outputs)) };
-                map(cpu, shape, x, weights(&v), false, h);
+                map(cpu, shape, Values::Plain(x), weights(&v), false, ValuesMut::Plain(h));
                 inner = h;
             }
             let shape = layer.w.shape(block.len());
@@ -121,15 +127,15 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
             elementwise::cross_gradients(cpu, [&x0[wide.clone()], &z[wide.clone()], g], dz, dx0, accumulate);
             let added = InputGradient { accumulate: true, relu: false };
             match maps.v {
-                None => input_gradient(cpu, shape, &x[wide.clone()], weights(&w), dz, (g, added)),
+                None => back(cpu, shape, &x[wide.clone()], weights(&w), dz, (g, added)),
                 Some(v) => {
                     let inner = of(&block, v.outputs);
                     // SAFETY: blocks do not overlap.
                     let dh = unsafe { dh.piece(inner.clone()) };
                     let set = InputGradient::default();
-                    input_gradient(cpu, shape, &h[inner], weights(&w), dz, (dh, set));
+                    back(cpu, shape, &h[inner], weights(&w), dz, (dh, set));
                     let shape = v.shape(block.len());
-                    input_gradient(cpu, shape, &x[wide.clone()], weights(&v), dh, (g, added));
+                    back(cpu, shape, &x[wide.clone()], weights(&v), dh, (g, added));
                 }
             }
             if first {
@@ -139,9 +145,12 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
     }
     let (dz, dh) = (args.dz.host(), args.dh.host());
     match maps.v {
-        None => parameter_gradients(cpu, rows, 1, |_| (w, x, dz), args.gradients),
+        None => {
+            parameter_gradients(cpu, rows, 1, |_| (w, Values::Plain(x), Values::Plain(dz)), args.gradients)
+        }
         Some(v) => {
-            let operands = [(w, h, dz), (v, x, dh)];
+            let operands =
+                [(w, h, dz), (v, x, dh)].map(|(map, x, dy)| (map, Values::Plain(x), Values::Plain(dy)));
             parameter_gradients(cpu, rows, 2, |i| operands[i], args.gradients);
         }
     }
@@ -153,7 +162,7 @@ fn parameter_gradients<'a>(
     cpu: &Cpu,
     rows: usize,
     count: usize,
-    operand: impl Fn(usize) -> (ChainLayer<'a>, &'a [f32], &'a [f32]) + Sync,
+    operand: impl Fn(usize) -> (ChainLayer<'a>, Values<'a>, Values<'a>) + Sync,
     gradients: &mut [Buffer<f32>],
 ) {
     let shares = gradients.len();
@@ -164,7 +173,7 @@ fn parameter_gradients<'a>(
             for l in 0..count {
                 let (layer, x, dy) = operand(l);
                 let shape = layer.shape(samples.len());
-                let (x, dy) = (&x[of(&samples, layer.inputs)], &dy[of(&samples, layer.outputs)]);
+                let (x, dy) = (x.some(&samples, layer.inputs), dy.some(&samples, layer.outputs));
                 let parameters = layer.at.find_mut(shape, gradient.host_mut());
                 gradients_of(cpu, shape, 0..layer.outputs, x, dy, parameters);
             }
@@ -192,7 +201,7 @@ fn parameter_gradients<'a>(
                     let bias = layer.at.bias.map(|bias| all.piece(bias + some.start..bias + some.end));
                     (all.piece(matrix), bias)
                 };
-                let (x, dy) = (&x[of(&samples, inputs)], &dy[of(&samples, outputs)]);
+                let (x, dy) = (x.some(&samples, inputs), dy.some(&samples, outputs));
                 gradients_of(cpu, shape, some, x, dy, (dw, db));
             }
         });
@@ -218,10 +227,22 @@ fn shared<'a>(
     rows: usize,
     layers: &[ChainLayer],
     buffers: &'a mut [Buffer<f32>],
-) -> [Shared<'a, f32>; CHAIN_LAYERS] {
+) -> [SharedValues<'a>; CHAIN_LAYERS] {
     let mut each = layers.iter().zip(buffers);
     std::array::from_fn(|_| match each.next() {
-        Some((layer, buffer)) => Shared::new(&mut buffer.host_mut()[..rows * layer.outputs]),
-        None => Shared::new(&mut []),
+        Some((layer, buffer)) => SharedValues::of(buffer, rows, layer.outputs),
+        None => SharedValues::none(),
     })
+}
+
+/// [`input_gradient`] of rows of floats.
+fn back(
+    cpu: &Cpu,
+    shape: LinearShape,
+    x: &[f32],
+    weights: Weights,
+    dy: &[f32],
+    (dx, into): (&mut [f32], InputGradient),
+) {
+    input_gradient(cpu, shape, Values::Plain(x), weights, Values::Plain(dy), (ValuesMut::Plain(dx), into));
 }

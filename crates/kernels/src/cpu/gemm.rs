@@ -13,6 +13,7 @@ use super::matrix;
 use super::pack::{Operand, round};
 use super::shared::Shared;
 use super::tile::Tile;
+use super::values::{SharedValues, Values};
 use spec::precision::Precision;
 use std::ops::Range;
 
@@ -35,7 +36,7 @@ pub(crate) struct Finish<'a> {
     /// Whether negative values become zero.
     pub relu: bool,
     /// Mask of the size of `c`: results become zero where the mask is not positive.
-    pub mask: Option<&'a [f32]>,
+    pub mask: Option<Values<'a>>,
     /// Receives `Σₖ a(i, k)` for every row `i`, in the order of k.
     pub sums: Option<Shared<'a, f32>>,
     /// Operands of a cross layer, of the size of `c`: besides the result `z`, `out = x0 ⊙ z + x` is stored.
@@ -57,7 +58,9 @@ pub(crate) struct Cross<'a> {
 /// `Product::c` has `m` rows.
 pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
     let Product { n, k, a, finish, .. } = product;
-    assert!(finish.mask.is_none_or(|mask| mask.len() >= m * n));
+    if let Some(Values::Plain(mask)) = finish.mask {
+        assert!(mask.len() >= m * n);
+    }
     assert!(finish.cross.is_none_or(|cross| cross.x0.len() >= m * n && cross.x.len() >= m * n));
     let level = cpu.level;
     if m == 0 || n == 0 {
@@ -94,7 +97,7 @@ pub(crate) struct Product<'a> {
     /// Panels of the right operand for products in bf16, if they were packed before.
     pub packed: Option<&'a [u16]>,
     /// The result, as wide as `n`.
-    pub c: Shared<'a, f32>,
+    pub c: SharedValues<'a>,
     /// What happens to the result as it is stored.
     pub finish: Finish<'a>,
 }
@@ -150,7 +153,7 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
                     round(level, &mut packed_b[..columns.len().next_multiple_of(wide) * depth]);
                 }
                 if whole > rows.start {
-                    let (panels, stride) = (&a.data[from * a.stride + rows.start..], a.stride);
+                    let (panels, stride) = (&a.data.plain()[from * a.stride + rows.start..], a.stride);
                     let panels = Panels { data: panels, apart: tall, stride };
                     tiles(level, rows.start..whole, columns.clone(), depth, panels, packed_b, product);
                 }
@@ -224,7 +227,8 @@ fn tiles(
     packed_b: &[f32],
     product: Product,
 ) {
-    let Product { n, c, finish, .. } = product;
+    let Product { n, finish, .. } = product;
+    let (c, mask) = (product.c.plain(), finish.mask.map(Values::plain));
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     for (left, b) in columns.clone().step_by(wide).zip((0..).map(|panel| panel * depth * wide)) {
         let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());
@@ -245,7 +249,7 @@ fn tiles(
                 add: finish.add,
                 bias,
                 relu: finish.relu,
-                mask: finish.mask.map_or(std::ptr::null(), |mask| mask[top * n + left..].as_ptr()),
+                mask: mask.map_or(std::ptr::null(), |mask| mask[top * n + left..].as_ptr()),
                 cross: finish.cross.map(|cross| {
                     let at = top * n + left;
                     (cross.x0[at..].as_ptr(), cross.x[at..].as_ptr(), cross.out.address(at))

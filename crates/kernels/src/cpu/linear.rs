@@ -10,6 +10,7 @@ use super::gemm::{Cross, Finish, Product, gemm, scratch_bytes};
 use super::matrix::{backward_panels, forward_panels};
 use super::pack::Operand;
 use super::shared::Shared;
+use super::values::{SharedValues, Values, ValuesMut};
 use crate::{
     Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
     PackedLinear,
@@ -48,21 +49,22 @@ const GRAIN: usize = 16 << 10;
 
 pub(crate) fn forward(cpu: &Cpu, args: LinearForward) {
     let LinearForward { shape, at, activation, .. } = args;
-    let (x, y) = (args.x.host(), args.y.host_mut());
+    let (x, y) = (Values::Plain(args.x.host()), ValuesMut::Plain(args.y.host_mut()));
     let relu = activation == Activation::Relu;
     map(cpu, shape, x, Weights::find(shape, args.parameters, at, args.packed), relu, y);
 }
 
 /// `y = act(x·wᵀ + b)`.
-pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: &[f32], weights: Weights, relu: bool, y: &mut [f32]) {
+pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: Values, weights: Weights, relu: bool, y: ValuesMut) {
     let LinearShape { rows, inputs, outputs } = shape;
     let Weights { matrix, bias, packed } = weights;
+    let c = SharedValues::new(y);
     if outputs == 1 {
-        return forward_one(cpu, shape, x, matrix, bias.map_or(0.0, |b| b[0]), relu, y);
+        return forward_one(cpu, shape, x.plain(), matrix, bias.map_or(0.0, |b| b[0]), relu, c.plain());
     }
     let a = Operand { data: x, stride: inputs, by_k: false };
-    let b = Operand { data: matrix, stride: inputs, by_k: false };
-    let (finish, c) = (Finish { bias, relu, ..Finish::default() }, Shared::new(&mut y[..rows * outputs]));
+    let b = Operand { data: Values::Plain(matrix), stride: inputs, by_k: false };
+    let finish = Finish { bias, relu, ..Finish::default() };
     let packed = forward_panels(cpu, packed);
     gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
@@ -83,11 +85,12 @@ pub(crate) fn map_cross(
     [x0, x]: [&[f32]; 2],
     [z, out]: [&mut [f32]; 2],
 ) {
-    let a = Operand { data: h, stride: inputs, by_k: false };
-    let b = Operand { data: weights.matrix, stride: inputs, by_k: false };
+    let a = Operand { data: Values::Plain(h), stride: inputs, by_k: false };
+    let b = Operand { data: Values::Plain(weights.matrix), stride: inputs, by_k: false };
     let out = Shared::new(&mut out[..rows * outputs]);
     let finish = Finish { bias: weights.bias, cross: Some(Cross { x0, x, out }), ..Finish::default() };
-    let (packed, c) = (forward_panels(cpu, weights.packed), Shared::new(&mut z[..rows * outputs]));
+    let c = SharedValues::Plain(Shared::new(&mut z[..rows * outputs]));
+    let packed = forward_panels(cpu, weights.packed);
     gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
@@ -99,60 +102,69 @@ pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
     for (i, gradient) in args.gradients.iter_mut().enumerate() {
         let rows = share(rows, count, i);
         let (x, dy) = (&x[rows.start * inputs..], &dy[rows.start * outputs..rows.end * outputs]);
-        gradients(cpu, LinearShape { rows: rows.len(), ..shape }, x, dy, at, gradient.host_mut());
+        let (shape, some) = (LinearShape { rows: rows.len(), ..shape }, 0..outputs);
+        let parameters = at.find_mut(shape, gradient.host_mut());
+        gradients_of(cpu, shape, some, Values::Plain(x), Values::Plain(dy), parameters);
     }
     let Some((dx, into)) = args.dx else { return };
     let weights = Weights::find(shape, args.parameters, at, args.packed);
-    input_gradient(cpu, shape, x, weights, dy, (dx.host_mut(), into));
+    let dx = ValuesMut::Plain(&mut dx.host_mut()[..rows * inputs]);
+    input_gradient(cpu, shape, Values::Plain(x), weights, Values::Plain(dy), (dx, into));
 }
 
 /// `dx (+)= dy·w`, and zero where `x` came out of a ReLU as zero.
 pub(crate) fn input_gradient(
     cpu: &Cpu,
     shape: LinearShape,
-    x: &[f32],
+    x: Values,
     weights: Weights,
-    dy: &[f32],
-    (dx, into): (&mut [f32], InputGradient),
+    dy: Values,
+    (dx, into): (ValuesMut, InputGradient),
 ) {
     let LinearShape { rows, inputs, outputs } = shape;
+    let c = SharedValues::new(dx);
     if outputs == 1 {
-        return input_gradient_one(cpu, shape, x, weights.matrix, dy, (dx, into));
+        return input_gradient_one(cpu, shape, x.plain(), weights.matrix, dy.plain(), (c.plain(), into));
     }
     let a = Operand { data: dy, stride: outputs, by_k: false };
-    let b = Operand { data: weights.matrix, stride: inputs, by_k: true };
+    let b = Operand { data: Values::Plain(weights.matrix), stride: inputs, by_k: true };
     let InputGradient { accumulate, relu } = into;
     let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
-    let (packed, c) = (backward_panels(cpu, weights.packed), Shared::new(&mut dx[..rows * inputs]));
+    let packed = backward_panels(cpu, weights.packed);
     gemm(cpu, rows, Product { n: inputs, k: outputs, a, b, packed, c, finish });
 }
 
-/// `dw = dyᵀ·x` and `db = Σ dy`, over the samples of `shape`.
-fn gradients(cpu: &Cpu, shape: LinearShape, x: &[f32], dy: &[f32], at: LinearAt, gradient: &mut [f32]) {
-    gradients_of(cpu, shape, 0..shape.outputs, x, dy, at.find_mut(shape, gradient));
-}
-
-/// `dw` and `db` of some outputs of a layer; `dw` and `db` hold those outputs alone.
+/// `dw = dyᵀ·x` and `db = Σ dy` of some outputs of a layer, over the samples of `shape`; `dw` and `db` hold those outputs alone. Of rows
+/// of bf16 all outputs are taken.
 pub(crate) fn gradients_of(
     cpu: &Cpu,
     shape: LinearShape,
     some: Range<usize>,
-    x: &[f32],
-    dy: &[f32],
+    x: Values,
+    dy: Values,
     (dw, db): (&mut [f32], Option<&mut [f32]>),
 ) {
     let LinearShape { rows, inputs, outputs } = shape;
     if outputs == 1 {
+        let (x, dy) = (x.plain(), dy.plain());
         if let Some(db) = db {
             db[0] = dy.iter().sum();
         }
         return gradient_one(cpu, shape, x, dy, dw);
     }
-    // There is no first output where there are no samples.
-    let a = Operand { data: dy.get(some.start..).unwrap_or(&[]), stride: outputs, by_k: true };
+    let dy = match dy {
+        // There is no first output where there are no samples.
+        Values::Plain(dy) => Values::Plain(dy.get(some.start..).unwrap_or(&[])),
+        Values::Kept(_) => {
+            assert_eq!(some, 0..outputs, "all outputs of rows of bf16");
+            dy
+        }
+    };
+    let a = Operand { data: dy, stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
     let sums = db.map(|db| Shared::new(&mut db[..some.len()]));
-    let (finish, c) = (Finish { sums, ..Finish::default() }, Shared::new(&mut dw[..some.len() * inputs]));
+    let finish = Finish { sums, ..Finish::default() };
+    let c = SharedValues::Plain(Shared::new(&mut dw[..some.len() * inputs]));
     gemm(cpu, some.len(), Product { n: inputs, k: rows, a, b, packed: None, c, finish });
 }
 
@@ -204,9 +216,8 @@ fn forward_one(
     w: &[f32],
     b: f32,
     relu: bool,
-    y: &mut [f32],
+    y: Shared<f32>,
 ) {
-    let y = Shared::new(&mut y[..rows]);
     cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
         // SAFETY: pieces do not overlap.
         let y = unsafe { y.piece(range.clone()) };
@@ -266,9 +277,8 @@ fn input_gradient_one(
     x: &[f32],
     w: &[f32],
     dy: &[f32],
-    (dx, InputGradient { accumulate, relu }): (&mut [f32], InputGradient),
+    (dx, InputGradient { accumulate, relu }): (Shared<f32>, InputGradient),
 ) {
-    let dx = Shared::new(&mut dx[..rows * inputs]);
     cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
         cpu.level.run(
             #[inline(always)]

@@ -14,13 +14,14 @@ use super::pack::Operand;
 use super::panels::{Form, STEP, Side, pack};
 use super::shared::Shared;
 use super::units::Units;
+use super::values::{SharedValues, Values};
 use crate::op::packed::Packing;
 use crate::{LinearShape, PackLinear, PackedLinear};
 use spec::precision::Precision;
 use std::ops::Range;
 
-/// Bytes of the left operand that are packed at a time: a quarter of a second-level cache, through which the right one passes.
-const LEFT_BYTES: usize = 512 << 10;
+/// Bytes of the left operand that are packed at a time: half of a second-level cache, through which the right one passes.
+const LEFT_BYTES: usize = 1 << 20;
 /// The most rows that are packed at a time.
 const MOST_ROWS: usize = 256;
 /// Bytes of a panel of the right operand that stay in a first-level cache while rows pass.
@@ -66,10 +67,10 @@ pub(crate) fn pack_linear(cpu: &Cpu, args: &mut PackLinear) -> crate::op::Result
     args.packed.panels.resize(forward + if backward { input_gradient } else { 0 })?;
     let (w, _) = crate::LinearAt { bias: None, ..args.at }.find(args.shape, args.parameters.host());
     let (front, back) = args.packed.panels.host_mut().split_at_mut(forward);
-    let by_outputs = Operand { data: w, stride: inputs, by_k: false };
+    let by_outputs = Operand { data: Values::Plain(w), stride: inputs, by_k: false };
     pack_right(cpu, by_outputs, outputs, 0, Form { terms: inputs, split }, front);
     if backward {
-        let by_inputs = Operand { data: w, stride: inputs, by_k: true };
+        let by_inputs = Operand { data: Values::Plain(w), stride: inputs, by_k: true };
         pack_right(cpu, by_inputs, inputs, 0, Form { terms: outputs, split }, back);
     }
     args.packed.made = Some(Packing { inputs, outputs, precision: cpu.precision, backward });
@@ -127,7 +128,9 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product, form: Form) {
     }
     // Taken already where products run at the same time: then every thread packs for itself.
     let Some(mut memory) = cpu.together() else { return divide(0..k, None) };
-    let parts = k.div_ceil(MOST_TERMS).max(1);
+    // Rounded results are made of whole sums.
+    let rounded = matches!(product.c, SharedValues::Kept(..));
+    let parts = if rounded { 1 } else { k.div_ceil(MOST_TERMS).max(1) };
     let most = k.div_ceil(parts).next_multiple_of(STEP).max(1);
     for from in (0..k.max(1)).step_by(most) {
         let form = Form { terms: most.min(k - from), ..form };
@@ -182,11 +185,16 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     let Part { rows, columns, terms, split, right } = part;
     let form = Form { terms: terms.len(), split };
     let group = most_rows(form);
-    let for_left = form.panels(rows.len().min(group));
+    // Rows of bf16 are panels already.
+    let kept = match product.a.data {
+        Values::Kept(kept) if !product.a.by_k => Some(kept),
+        _ => None,
+    };
+    let for_left = if kept.is_some() { 0 } else { form.panels(rows.len().min(group)) };
     let for_right = if right.is_some() { 0 } else { form.panels(columns.len()) };
     let bytes = (for_left + for_right) * size_of::<u16>();
     let mut scratch = cpu.scratch(piece, bytes).expect("a few megabytes of scratch");
-    let (left, own) = scratch.of::<u16>().split_at_mut(for_left);
+    let (packed, own) = scratch.of::<u16>().split_at_mut(for_left);
     let right = match right {
         Some(panels) => &panels[columns.start / BLOCK * form.panel()..],
         None => {
@@ -204,9 +212,15 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
             let sums = unsafe { sums.piece(rows.clone()) };
             product.a.add_up(cpu.level, rows.start, terms.start, terms.len(), sums);
         }
-        // SAFETY: as above.
-        unsafe { pack(&product.a, rows.clone(), terms.start, form, Side::Left, left) };
-        let panels = Panels { left, right, form };
+        let (left, left_panel) = match kept {
+            Some(kept) => kept.left(&rows, terms.start),
+            None => {
+                // SAFETY: as above.
+                unsafe { pack(&product.a, rows.clone(), terms.start, form, Side::Left, packed) };
+                (&*packed, form.panel())
+            }
+        };
+        let panels = Panels { left, left_panel, right, form };
         blocks(&kernel, &panels, Place { rows, columns: columns.clone() }, terms.clone(), product);
     }
 }
@@ -214,46 +228,59 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
 /// Packed operands.
 struct Panels<'a> {
     left: &'a [u16],
+    /// Numbers from panel to panel of the left operand.
+    left_panel: usize,
     right: &'a [u16],
     form: Form,
 }
 
 /// All blocks of the rows and columns at `place`.
 fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, product: Product) {
-    let Panels { left, right, form } = panels;
+    let &Panels { left, left_panel, right, form } = panels;
     let finish = product.finish;
     let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
     let changes = finish.bias.is_some() || finish.relu || finish.mask.is_some() || finish.cross.is_some();
+    let floats = matches!(product.c, SharedValues::Plain(_));
+    assert!(floats || (terms.start == 0 && last), "panels of bf16 get whole sums");
     let mut sums = [Sums([0.0; BLOCK * BLOCK]); MOST_ROWS / BLOCK];
     let steps = form.steps();
     // Equal parts, so that none comes back to its sums for little.
     let part = steps.div_ceil(steps.div_ceil(RIGHT_BYTES / size_of::<u16>() / form.step()).max(1)).max(1);
+    // Blocks of a column ask together for the part of the right operand that comes next.
+    let ahead_of_block = part * form.step() / place.rows.len().div_ceil(BLOCK).max(1);
     for (j, first) in place.columns.clone().step_by(BLOCK).enumerate() {
         let columns = first..(first + BLOCK).min(place.columns.end);
         let b = &right[j * form.panel()..][..form.panel()];
         for step in (0..steps.max(1)).step_by(part) {
             let ends = step + part >= steps;
+            let taken = part.min(steps - step);
             for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut sums) {
                 let rows = first..(first + BLOCK).min(place.rows.end);
                 let place = Place { rows, columns: columns.clone() };
+                // Short sums are over before they have asked for all lines of the result.
+                let by_steps = 2 * taken >= BLOCK;
                 if ends {
-                    place.prefetch(&product);
+                    place.prefetch(&product, !by_steps);
                 }
                 if add && step == 0 {
                     // SAFETY: the block belongs to this thread.
                     unsafe { finish::load(sums, &place, &product) };
                 }
-                let straight = ends && place.is_whole() && !(changes && last);
-                let a = &left[i * form.panel()..][..form.panel()];
+                let straight = ends && floats && place.is_whole() && !(changes && last);
+                let a = &left[i * left_panel..][..form.panel()];
                 let from = if add || step > 0 { sums.0.as_ptr() } else { std::ptr::null() };
                 let (to, stride) = match straight {
                     true => (product.block(&place), product.n),
                     false => (sums.0.as_mut_ptr(), BLOCK),
                 };
+                let (written, apart) = if ends && by_steps { product.lines(&place) } else { (to.cast(), 0) };
+                let ahead = b.as_ptr().wrapping_add((step + part) * form.step() + i * ahead_of_block);
                 let (a, b) = (a[step * form.step()..].as_ptr(), b[step * form.step()..].as_ptr());
-                let steps = part.min(steps - step);
+                let (steps, split) = (taken, form.split);
+                let block =
+                    Block { a, b, steps, from, to, stride, split, ahead, written: written.cast(), apart };
                 // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
-                unsafe { kernel.run(&Block { a, b, steps, from, to, stride, split: form.split }) };
+                unsafe { kernel.run(&block) };
                 if ends && !straight {
                     // SAFETY: the block belongs to this thread.
                     unsafe { finish::store(sums, &place, &product, last) };
@@ -264,12 +291,27 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
 }
 
 impl Product<'_> {
-    /// Address of a whole block of the result.
+    /// Address of a whole block of a result of floats.
     fn block(&self, place: &Place) -> *mut f32 {
         assert!(place.is_whole() && place.columns.end <= self.n);
+        let c = self.c.plain();
         // The last element lies in the result, and so do all before it.
-        let _ = self.c.address((place.rows.end - 1) * self.n + place.columns.end);
-        self.c.address(place.rows.start * self.n + place.columns.start)
+        let _ = c.address((place.rows.end - 1) * self.n + place.columns.end);
+        c.address(place.rows.start * self.n + place.columns.start)
+    }
+
+    /// First line that a block of the result is stored in, and bytes from one pair of lines to the next.
+    fn lines(&self, place: &Place) -> (*mut u8, usize) {
+        match self.c {
+            SharedValues::Plain(c) => {
+                let first = c.address(place.rows.start * self.n + place.columns.start);
+                (first.cast(), self.n * size_of::<f32>())
+            }
+            SharedValues::Kept(panels, width) => {
+                let first = panels.address(place.rows.start * width + place.columns.start * BLOCK);
+                (first.cast(), 128)
+            }
+        }
     }
 }
 

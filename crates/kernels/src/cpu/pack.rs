@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use super::level::Level;
+use super::values::Values;
 use std::ops::Range;
 
 /// A matrix with an index `i` (a row or a column of the product) and an index `k` (summed over).
 #[derive(Clone, Copy)]
 pub(crate) struct Operand<'a> {
-    /// The elements.
-    pub data: &'a [f32],
+    /// The elements. Products in f32 read floats alone.
+    pub data: Values<'a>,
     /// Distance between neighbours along the outer index.
     pub stride: usize,
     /// Whether `k` is the outer index: the element (i, k) is `data[k·stride + i]`, else `data[i·stride + k]`.
@@ -31,14 +32,15 @@ impl Operand<'_> {
         if depth == 0 {
             return;
         }
+        let data = self.data.plain();
         if self.by_k {
-            let source = &self.data[from * self.stride + first..];
+            let source = &data[from * self.stride + first..];
             level.run(
                 #[inline(always)]
                 || copy(source, self.stride, count, width, &mut panel[..depth * width]),
             );
         } else {
-            let source = &self.data[first * self.stride + from..];
+            let source = &data[first * self.stride + from..];
             transpose(level, source, self.stride, count, depth, width, panel);
         }
     }
@@ -51,16 +53,33 @@ impl Operand<'_> {
         if from == 0 {
             sums.fill(0.0);
         }
-        level.run(
-            #[inline(always)]
-            || {
-                for k in from..from + depth {
-                    for (sum, value) in sums.iter_mut().zip(&self.data[k * self.stride + first..]) {
-                        *sum += value;
+        match self.data {
+            Values::Plain(data) => level.run(
+                #[inline(always)]
+                || {
+                    for k in from..from + depth {
+                        for (sum, value) in sums.iter_mut().zip(&data[k * self.stride + first..]) {
+                            *sum += value;
+                        }
                     }
+                },
+            ),
+            Values::Kept(kept) => {
+                assert!(first.is_multiple_of(32), "sums are taken of whole lines");
+                for (column, sums) in (first..).step_by(32).zip(sums.chunks_mut(32)) {
+                    level.run(
+                        #[inline(always)]
+                        || {
+                            for k in from..from + depth {
+                                for (sum, &bits) in sums.iter_mut().zip(kept.line(k, column)) {
+                                    *sum += f32::from_bits(u32::from(bits) << 16);
+                                }
+                            }
+                        },
+                    );
                 }
-            },
-        );
+            }
+        }
     }
 }
 

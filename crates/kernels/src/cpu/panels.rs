@@ -8,6 +8,7 @@
 
 use super::amx::BLOCK;
 use super::pack::{Operand, transposed};
+use super::values::{Kept, Values};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -68,9 +69,17 @@ pub(crate) unsafe fn pack(
 ) {
     let to = &mut to[..form.panels(indices.len())];
     let terms = from..from + form.terms;
+    let data = match operand.data {
+        Values::Plain(data) => data,
+        Values::Kept(kept) => {
+            assert!(operand.by_k && !form.split, "sums over rows of bf16");
+            // SAFETY: the instructions exist, says the caller.
+            return unsafe { pack_kept(kept, indices, terms, form, side, to) };
+        }
+    };
     let outer = if operand.by_k { [&terms, &indices] } else { [&indices, &terms] };
     let reach = outer[0].end.saturating_sub(1) * operand.stride + outer[1].end;
-    assert!(indices.is_empty() || terms.is_empty() || reach <= operand.data.len());
+    assert!(indices.is_empty() || terms.is_empty() || reach <= data.len());
     let (panels, steps) = (indices.len().div_ceil(BLOCK), form.steps());
     let mut pack = |panel: usize, step: usize| {
         let (first, term) = (indices.start + panel * BLOCK, terms.start + step * STEP);
@@ -78,7 +87,7 @@ pub(crate) unsafe fn pack(
         let terms = term..(term + STEP).min(terms.end);
         let to = &mut to[panel * form.panel() + step * form.step()..][..form.step()];
         // SAFETY: the instructions exist, says the caller; the operand has all of these elements, as just checked.
-        unsafe { pack_step(operand, indices, terms, form.split, side, to) }
+        unsafe { pack_step((operand, data), indices, terms, form.split, side, to) }
     };
     // Along the rows of the source.
     if operand.by_k {
@@ -94,7 +103,7 @@ pub(crate) unsafe fn pack(
 /// The operand must have all of these elements.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn pack_step(
-    operand: &Operand,
+    (operand, data): (&Operand, &[f32]),
     indices: Range<usize>,
     terms: Range<usize>,
     split: bool,
@@ -110,7 +119,7 @@ unsafe fn pack_step(
             first * operand.stride + terms.start
         };
         let source = Source {
-            start: operand.data.as_ptr().wrapping_add(at),
+            start: data.as_ptr().wrapping_add(at),
             stride: operand.stride,
             indices: (indices.end - first).min(16),
             terms: terms.len(),
@@ -121,6 +130,46 @@ unsafe fn pack_step(
             tile_for::<false>(operand.by_k, side, source, upper);
             if split {
                 tile_for::<true>(operand.by_k, side, source, &mut lower[half * TILE..][..TILE]);
+            }
+        }
+    }
+}
+
+/// Packs columns of rows of bf16, whose terms are the rows, for one side of a product.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn pack_kept(kept: Kept, indices: Range<usize>, terms: Range<usize>, form: Form, side: Side, to: &mut [u16]) {
+    assert!(indices.start.is_multiple_of(BLOCK), "whole lines");
+    for (step, first) in terms.clone().step_by(STEP).enumerate() {
+        let end = (first + STEP).min(terms.end);
+        for (panel, column) in indices.clone().step_by(BLOCK).enumerate() {
+            let to = &mut to[panel * form.panel() + step * form.step()..][..2 * TILE];
+            let (tiles, _) = to.as_chunks_mut::<TILE>();
+            for (half, to) in tiles.iter_mut().enumerate() {
+                let mut tile = [_mm512_setzero_si512(); 16];
+                #[allow(
+                    clippy::needless_range_loop,
+                    reason = "loops of known length keep the tile in registers"
+                )]
+                for i in 0..16 {
+                    let pair = [first + 2 * i, first + 2 * i + 1].map(|row| match row < end {
+                        // SAFETY: half a line is as large as half a register.
+                        true => unsafe {
+                            _mm256_loadu_si256(kept.line(row, column)[half * 16..][..16].as_ptr().cast())
+                        },
+                        false => _mm256_setzero_si256(),
+                    });
+                    let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair[0]), pair[1]);
+                    // Even and odd terms of an index are neighbours.
+                    tile[i] = _mm512_permutexvar_epi16(interleaved(), both);
+                }
+                if side == Side::Left {
+                    tile = transposed(tile);
+                }
+                let (lines, _) = to.as_chunks_mut::<32>();
+                for i in 0..16 {
+                    // SAFETY: 32 words are as large as a register.
+                    unsafe { _mm512_mask_storeu_epi32(lines[i].as_mut_ptr().cast(), u16::MAX, tile[i]) };
+                }
             }
         }
     }
@@ -234,7 +283,7 @@ fn interleaved() -> __m512i {
 /// Rounds to the nearest bf16, an even one of two; `first` in the lower half.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 #[inline]
-fn round(first: __m512, second: __m512) -> __m512i {
+pub(crate) fn round(first: __m512, second: __m512) -> __m512i {
     // SAFETY: two names of the same register.
     unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
 }

@@ -16,12 +16,12 @@ pub(super) fn copy_columns(
     to: MatrixMut,
 ) -> Result {
     match to.buffer.stored() {
-        Stored::Plain => run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to),
         Stored::Bf16Rows { width } => {
             // Rows have zeros behind them.
             let to = MatrixMut { width: Stored::stride(width), ..to };
             run(cuda, ["copy_columns_to_bf16", "copy_columns_to_bf16_by_four"], rows, copies, from, to)
         }
+        _ => run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to),
     }
 }
 

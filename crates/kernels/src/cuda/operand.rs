@@ -22,8 +22,8 @@ impl Values {
     /// Rows of `width` floats of a buffer.
     pub(super) fn of(buffer: &Buffer<f32>, width: usize) -> Self {
         let form = match buffer.stored() {
-            Stored::Plain => Form::F32,
             Stored::Bf16Rows { .. } => Form::Bf16,
+            _ => Form::F32,
         };
         Self { at: buffer.card_address(), width, form }
     }

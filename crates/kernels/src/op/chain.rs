@@ -1,10 +1,10 @@
 //! Chains of linear layers: `x₁ = act₁(x·w₁ᵀ + b₁)`, `x₂ = act₂(x₁·w₂ᵀ + b₂)` …, and the gradients of all operands.
 //!
-//! A chain gives the bits of its layers one by one. It is an operation of its own so that threads need not meet after every
+//! A chain gives the bits of its layers one by one; where buffers between layers store bf16, values are rounded on their way. It is an operation of its own so that threads need not meet after every
 //! layer: each takes samples through all of them.
 
 use super::{Check, Result};
-use crate::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape, PackedLinear};
+use crate::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape, PackedLinear, Stored};
 use spec::Activation;
 
 /// The most layers of a chain.
@@ -36,7 +36,7 @@ pub struct ChainForward<'a> {
     pub layers: &'a [ChainLayer<'a>],
     /// Input of the first layer, rows × inputs.
     pub x: &'a Buffer<f32>,
-    /// Output of each layer, rows × outputs.
+    /// Output of each layer, rows × outputs; stored as the caller likes ([`Device::keeps_hidden`]).
     pub outputs: &'a mut [Buffer<f32>],
 }
 
@@ -148,8 +148,20 @@ impl Device {
             check.buffer("gradients", gradient, layer.at.end(layer.shape(rows)))?;
         }
         apart("chain_backward", layers.iter())?;
-        if let (Some((dx, _)), Some(first)) = (&args.dx, layers.first()) {
-            check.rows("dx", dx, rows, first.inputs)?;
+        if let (Some((dx, into)), Some(first)) = (&args.dx, layers.first()) {
+            if into.accumulate {
+                // Sums are not rounded on their way.
+                check.rows("dx", dx, rows, first.inputs)?;
+            }
+            reads(&check, first, dx)?;
+            check.hidden("dx", dx, rows, first.inputs)?;
+        }
+        if let (Some(last), true) = (layers.last(), args.activated) {
+            for (operand, buffers) in
+                [("outputs", args.outputs), ("output_gradients", &*args.output_gradients)]
+            {
+                check.rows(operand, &buffers[layers.len() - 1], rows, last.outputs)?;
+            }
         }
         if layers.is_empty() { Ok(()) } else { self.backend().chain_backward(args) }
     }
@@ -176,8 +188,17 @@ fn check_layers(
             return Err(KernelError::Mismatch { op, what: "inputs of a layer", expected, got });
         }
     }
-    let width = layers.first().map_or(0, |layer| layer.inputs);
-    check.rows("x", x, rows, width)
+    let Some(first) = layers.first() else { return Ok(()) };
+    reads(check, first, x)?;
+    check.hidden("x", x, rows, first.inputs)
+}
+
+/// Refuses panels of bf16 as the input or output of a layer with one output, which reads and writes floats.
+fn reads(check: &Check, layer: &ChainLayer, x: &Buffer<f32>) -> Result {
+    match x.stored() {
+        Stored::Bf16Panels { .. } if layer.outputs == 1 => Err(KernelError::StoredAsRows { op: check.op }),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses layers whose parameters overlap: several threads write the gradients of all at once.
@@ -211,6 +232,12 @@ fn check_each(
     buffers: &[Buffer<f32>],
 ) -> Result {
     check.count(operand, layers.len(), buffers.len())?;
-    let mut pairs = layers.iter().zip(buffers);
-    pairs.try_for_each(|(layer, buffer)| check.rows(operand, buffer, rows, layer.outputs))
+    for (i, (layer, buffer)) in layers.iter().zip(buffers).enumerate() {
+        // What a layer writes, the one above reads.
+        for reader in [Some(layer), layers.get(i + 1)].into_iter().flatten() {
+            reads(check, reader, buffer)?;
+        }
+        check.hidden(operand, buffer, rows, layer.outputs)?;
+    }
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use kernels::{
-    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, Device, InputGradient, KernelError,
-    LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear,
+    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, Cpu, Device, InputGradient, KernelError,
+    LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear, Stored,
 };
 use proptest::prelude::*;
 use spec::Activation;
@@ -106,6 +106,57 @@ impl Chain {
 
     fn buffers(&self, device: &Device) -> Vec<Buffer<f32>> {
         self.widths[1..].iter().map(|width| on(device, &numbers_like(self.rows * width))).collect()
+    }
+
+    /// Buffers of all outputs as the device keeps rows between layers; the last one is plain.
+    fn hidden(&self, device: &Device) -> Vec<Buffer<f32>> {
+        let mut buffers = self.buffers(device);
+        for (pair, buffer) in self.widths[1..].windows(2).zip(&mut buffers) {
+            buffer.resize_rows(device.keeps_hidden(pair[0], pair[1]), self.rows, pair[0]).unwrap();
+        }
+        buffers
+    }
+
+    /// A chain whose values between layers are kept in bf16 gives the bits of one that keeps floats, for products round them in any case;
+    /// gradients of biases alone are sums of rounded gradients.
+    fn compare_hidden(&self, device: &Device, input: Option<bool>, shares: usize) {
+        let rows = self.rows;
+        let floats = self.run(device, true, input, shares);
+        let (x, parameters) = (on(device, &self.x), on(device, &self.parameters));
+        let packed = self.packed(device, &parameters);
+        let layers = self.layers(&parameters, &packed);
+        let (mut outputs, mut dys) = (self.hidden(device), self.hidden(device));
+        *dys.last_mut().unwrap() = on(device, &self.dy);
+        let mut dx = on(device, &numbers_like(rows * self.widths[0]));
+        let mut gradients: Vec<_> =
+            (0..shares).map(|_| on(device, &numbers_like(parameters.len()))).collect();
+        let into = input.map(|accumulate| (&mut dx, InputGradient { accumulate, relu: true }));
+        chain(device, rows, &layers, &x, (&mut outputs, &mut dys), into, &mut gradients);
+        let kept = |buffer: &Buffer<f32>| buffer.stored() != Stored::Plain;
+        let mut expected = floats;
+        let (values, rest) = expected.split_at_mut(2 * layers.len());
+        for (buffer, expected) in outputs.iter().chain(&dys).zip(&mut *values) {
+            if kept(buffer) {
+                expected.iter_mut().for_each(|value| *value = half::bf16::from_f32(*value).to_f32());
+            }
+        }
+        let dy_values = &values[layers.len()..];
+        for (share, gradient) in rest[1..].iter_mut().enumerate() {
+            let samples = spec::placement::share(rows, shares, share);
+            for (i, layer) in layers.iter().enumerate().filter(|&(i, _)| kept(&dys[i])) {
+                let Some(bias) = layer.at.bias else { continue };
+                for (output, sum) in gradient[bias..bias + layer.outputs].iter_mut().enumerate() {
+                    let dy = |sample: usize| dy_values[i][sample * layer.outputs + output];
+                    *sum = samples.clone().map(dy).fold(0.0, |sum, dy| sum + dy);
+                }
+            }
+        }
+        let all = outputs.iter().chain(&dys).chain([&dx]).chain(&gradients);
+        for (i, (got, expected)) in all.zip(&expected).enumerate() {
+            let [got, expected] = [&got.to_vec().unwrap(), expected]
+                .map(|values| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
+            assert!(got == expected, "result {i}: {rows} rows, widths {:?}, {shares} shares", self.widths);
+        }
     }
 
     /// Outputs, gradients of outputs, of the input and of the parameters, by chains or layer by layer.
@@ -215,6 +266,77 @@ proptest! {
     ) {
         Chain::new(rows, widths, seed).compare(input, shares);
     }
+}
+
+/// Pools that compute in bf16, by all instructions that this machine has for it.
+fn in_bf16() -> Vec<Device> {
+    let all = |threads| std::iter::successors(Some(Cpu::new(threads).unwrap()), Cpu::below);
+    let cpus = [1, 2, 3].into_iter().flat_map(all);
+    cpus.map(|cpu| Device::Cpu(cpu).in_precision(Precision::Bf16)).collect()
+}
+
+#[test]
+fn values_kept_in_bf16_at_the_edges() {
+    for device in in_bf16() {
+        for (rows, widths) in [
+            (0, vec![3, 5, 2]),
+            (1, vec![2, 3, 2]),
+            (113, vec![13, 40, 24, 1]),
+            (480, vec![13, 130, 40, 16]),
+            // Sums of more terms than are packed at a time, and more samples.
+            (33, vec![40, 2100, 70, 5]),
+            (2300, vec![33, 64, 32]),
+        ] {
+            let chain = Chain::new(rows, widths, 5);
+            chain.compare_hidden(&device, None, 1);
+            chain.compare_hidden(&device, Some(true), 1);
+            chain.compare_hidden(&device, Some(false), 3);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn values_kept_in_bf16_give_the_bits_of_floats(
+        rows in 0..700usize,
+        widths in prop::collection::vec(prop_oneof![4 => 1..90usize, 1 => Just(1usize)], 3..6),
+        input: Option<bool>, shares in 1..3usize, seed: u64,
+    ) {
+        let chain = Chain::new(rows, widths, seed);
+        in_bf16().iter().for_each(|device| chain.compare_hidden(device, input, shares));
+    }
+}
+
+/// Panels are read by chains on a CPU in bf16, and by nothing else.
+#[test]
+fn panels_are_refused_where_nothing_reads_them() {
+    let device = Device::cpu(1).unwrap();
+    let stored = Stored::Bf16Panels { width: 2 };
+    let mut panels = Buffer::new(&device);
+    panels.resize_rows(stored, 3, 2).unwrap();
+    assert_eq!((panels.len(), panels.stored()), (6, stored));
+    let parameters = zeros(20);
+    let layer = |outputs| ChainLayer {
+        inputs: 2,
+        outputs,
+        activation: Activation::Relu,
+        parameters: &parameters,
+        at: LinearAt { weight: 0, bias: None },
+        packed: None,
+    };
+    let mut outputs = [zeros(12)];
+    let mut forward = |device: &Device, outputs_of: usize| {
+        let layers = &[layer(outputs_of)];
+        device.chain_forward(ChainForward { rows: 3, layers, x: &panels, outputs: &mut outputs })
+    };
+    let refused = Err(KernelError::StoredAsRows { op: "chain_forward" });
+    assert_eq!(forward(&device, 4), refused);
+    assert_eq!(forward(&device.in_precision(Precision::F32x3), 4), refused);
+    assert_eq!(forward(&device.in_precision(Precision::Bf16), 1), refused);
+    assert_eq!(panels.write(0, &[1.0]), Err(KernelError::StoredAsRows { op: "write" }));
+    assert_eq!(device.scale(6, 2.0, &mut panels), Err(KernelError::StoredAsRows { op: "scale" }));
 }
 
 #[test]

@@ -117,8 +117,9 @@ fn run(kernel: &Kernel, form: Form, panels: [&[f32]; 2], at: [usize; 2], to: &mu
     let [a, b] = [0, 1].map(|side| panels[side][at[side] * panel..][..panel].as_ptr().cast::<u16>());
     assert!(to.len() >= (BLOCK - 1) * stride + BLOCK);
     let (from, to) = (std::ptr::null(), to.as_mut_ptr());
+    let (steps, split, written) = (form.steps(), form.split, to.cast());
     // SAFETY: both panels have all steps, and `to` has room for a block, as just checked.
-    unsafe { kernel.run(&Block { a, b, steps: form.steps(), from, to, stride, split: form.split }) };
+    unsafe { kernel.run(&Block { a, b, steps, from, to, stride, split, ahead: b, written, apart: 0 }) };
 }
 
 /// Floats that have room for so many bf16 numbers of whole tiles.

@@ -221,9 +221,11 @@ impl Mlp {
         for (run, start) in self.layers.chunks(most).zip((0..).step_by(most)) {
             let (below, outputs) = self.outputs.split_at_mut(start);
             for (i, (layer, y)) in run.iter().zip(&mut *outputs).enumerate() {
-                let last = start + i + 1 == self.layers.len();
-                let kept = if last { self.keeps_output } else { self.dropout.is_none() };
-                y.resize_rows(stored(device, kept, layer.outputs), rows, layer.outputs)?;
+                let stored = match self.layers.get(start + i + 1) {
+                    None => stored(device, self.keeps_output, layer.outputs),
+                    Some(above) => hidden(device, &self.dropout, layer.outputs, above),
+                };
+                y.resize_rows(stored, rows, layer.outputs)?;
             }
             let layers = chain(run, |bucket| &parameters.buckets[bucket].weights);
             let (layers, x) = (&layers[..run.len()], below.last().unwrap_or(input));
@@ -273,12 +275,16 @@ impl Mlp {
             // The gradient of the layer below before its activation, in one go.
             let mut into = None;
             if run[0].input_gradient {
-                let kept = if start == 0 { self.keeps_input_gradient } else { self.dropout.is_none() };
-                dx.resize_rows(stored(device, kept, run[0].inputs), rows, run[0].inputs)?;
+                let stored = match start {
+                    0 => stored(device, self.keeps_input_gradient, run[0].inputs),
+                    _ => hidden(device, &self.dropout, run[0].inputs, &run[0]),
+                };
+                dx.resize_rows(stored, rows, run[0].inputs)?;
                 into = Some((&mut *dx, InputGradient { accumulate: false, relu }));
             }
-            for (layer, gradient) in run.iter().zip(&mut *output_gradients).take(run.len() - 1) {
-                gradient.resize_rows(device.keeps(layer.outputs), rows, layer.outputs)?;
+            for (layers, gradient) in run.windows(2).zip(&mut *output_gradients) {
+                let width = layers[0].outputs;
+                gradient.resize_rows(hidden(device, &self.dropout, width, &layers[1]), rows, width)?;
             }
             let (weights, gradients) = parameters.buckets[run[0].bucket].weights_and_gradients();
             device.chain_backward(ChainBackward {
@@ -340,6 +346,11 @@ pub(super) fn pack_bucket<'a>(
 /// How rows of `width` floats are stored: as the device keeps them, or one after another.
 fn stored(device: &Device, kept: bool, width: usize) -> Stored {
     if kept { device.keeps(width) } else { Stored::Plain }
+}
+
+/// How rows of `width` floats between two layers are stored, of which `above` reads them; plain where some of them are dropped.
+fn hidden(device: &Device, dropout: &Option<HiddenDropout>, width: usize, above: &Linear) -> Stored {
+    if dropout.is_none() { device.keeps_hidden(width, above.outputs) } else { Stored::Plain }
 }
 
 /// Layers of a chain, the first as many as there are in `run`; `weights` gives the weights of a bucket.

@@ -1,0 +1,154 @@
+//! Values of layers as buffers store them: floats one after another, or bf16 in panels.
+//!
+//! A [`Kept`] matrix is stored as products read their left operand ([`panels`](super::panels)): panels of 32 rows, each in steps of 32
+//! columns, and each step row by row. A product that reads it packs nothing, and one that writes it stores half the bytes, each block of
+//! 32 × 32 in one piece. Whoever writes a block fills it with zeros past the last row and the last column.
+#![allow(unsafe_code)]
+
+use super::shared::Shared;
+use crate::buffer::{PANEL, panel_width};
+use crate::{Buffer, Stored};
+use std::ops::Range;
+
+/// Rows of a matrix.
+#[derive(Clone, Copy)]
+pub(crate) enum Values<'a> {
+    /// Floats, row by row.
+    Plain(&'a [f32]),
+    /// Panels of bf16.
+    Kept(Kept<'a>),
+}
+
+/// Rows of bf16 in panels.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    panels: &'a [u16],
+    /// Columns, with those of zeros behind the last.
+    width: usize,
+    /// Row of the panels that counts as the first.
+    first: usize,
+}
+
+impl<'a> Values<'a> {
+    /// Rows of `width` values of a buffer.
+    pub(crate) fn of(buffer: &'a Buffer<f32>, width: usize) -> Self {
+        match buffer.stored() {
+            Stored::Bf16Panels { .. } => {
+                Self::Kept(Kept { panels: buffer.host_panels(), width: panel_width(width), first: 0 })
+            }
+            _ => Self::Plain(buffer.host()),
+        }
+    }
+
+    /// Some of the rows, of `width` values each.
+    pub(crate) fn some(self, rows: &Range<usize>, width: usize) -> Self {
+        match self {
+            Self::Plain(floats) => Self::Plain(&floats[rows.start * width..rows.end * width]),
+            Self::Kept(kept) => Self::Kept(Kept { first: kept.first + rows.start, ..kept }),
+        }
+    }
+
+    /// The values of rows that are stored as floats. Panics otherwise: checks let no other rows through to whoever asks.
+    pub(crate) fn plain(self) -> &'a [f32] {
+        match self {
+            Self::Plain(floats) => floats,
+            Self::Kept(_) => panic!("rows of floats"),
+        }
+    }
+}
+
+impl<'a> Kept<'a> {
+    /// The 32 columns from `column` on, a multiple of 32, of a row.
+    pub(crate) fn line(&self, row: usize, column: usize) -> &'a [u16] {
+        debug_assert!(column.is_multiple_of(PANEL));
+        let row = self.first + row;
+        let at = row / PANEL * PANEL * self.width + column * PANEL + row % PANEL * PANEL;
+        &self.panels[at..at + PANEL]
+    }
+
+    /// The panels of `rows`, from the column `from` on, and the distance from panel to panel. The first row and `from` are multiples of 32.
+    pub(crate) fn left(&self, rows: &Range<usize>, from: usize) -> (&'a [u16], usize) {
+        let first = self.first + rows.start;
+        assert!(first.is_multiple_of(PANEL) && from.is_multiple_of(PANEL), "panels from their beginning");
+        let end = (first + rows.len()).next_multiple_of(PANEL) * self.width;
+        (&self.panels[..end][first * self.width + from * PANEL..], PANEL * self.width)
+    }
+}
+
+/// Rows of a matrix, to be written.
+pub(crate) enum ValuesMut<'a> {
+    Plain(&'a mut [f32]),
+    /// Panels of bf16, and their columns with those of zeros.
+    Kept(&'a mut [u16], usize),
+}
+
+impl ValuesMut<'_> {
+    /// The rows, to be read.
+    pub(crate) fn read(&self) -> Values<'_> {
+        match self {
+            Self::Plain(floats) => Values::Plain(floats),
+            Self::Kept(panels, width) => Values::Kept(Kept { panels, width: *width, first: 0 }),
+        }
+    }
+}
+
+/// Rows of a matrix that several threads write, each in places of its own.
+#[derive(Clone, Copy)]
+pub(crate) enum SharedValues<'a> {
+    Plain(Shared<'a, f32>),
+    /// Panels of bf16, and their columns with those of zeros.
+    Kept(Shared<'a, u16>, usize),
+}
+
+impl<'a> SharedValues<'a> {
+    /// `rows` rows of `width` values of a buffer.
+    pub(crate) fn of(buffer: &'a mut Buffer<f32>, rows: usize, width: usize) -> Self {
+        match buffer.stored() {
+            Stored::Bf16Panels { .. } => {
+                let padded = panel_width(width);
+                let numbers = rows.next_multiple_of(PANEL) * padded;
+                Self::Kept(Shared::new(&mut buffer.host_panels_mut()[..numbers]), padded)
+            }
+            _ => Self::Plain(Shared::new(&mut buffer.host_mut()[..rows * width])),
+        }
+    }
+
+    /// No rows.
+    pub(crate) fn none() -> Self {
+        Self::Plain(Shared::new(&mut []))
+    }
+
+    /// Rows that one thread writes.
+    pub(crate) fn new(values: ValuesMut<'a>) -> Self {
+        match values {
+            ValuesMut::Plain(floats) => Self::Plain(Shared::new(floats)),
+            ValuesMut::Kept(panels, width) => Self::Kept(Shared::new(panels), width),
+        }
+    }
+
+    /// Some of the rows, of `width` values each; of panels, whole ones.
+    ///
+    /// # Safety
+    /// None of the rows may be reachable through another piece while this one lives.
+    pub(crate) unsafe fn some(&self, rows: &Range<usize>, width: usize) -> ValuesMut<'a> {
+        // SAFETY: the caller's promise; panels of rows do not overlap where rows do not and begin with a panel.
+        unsafe {
+            match self {
+                Self::Plain(floats) => ValuesMut::Plain(floats.piece(rows.start * width..rows.end * width)),
+                Self::Kept(panels, padded) => {
+                    assert!(rows.start.is_multiple_of(PANEL), "panels from their beginning");
+                    let numbers = rows.start * padded..rows.end.next_multiple_of(PANEL) * padded;
+                    ValuesMut::Kept(panels.piece(numbers), *padded)
+                }
+            }
+        }
+    }
+
+    /// The places of rows that are stored as floats. Panics otherwise: checks let no other rows through to whoever asks.
+    pub(crate) fn plain(&self) -> Shared<'a, f32> {
+        match self {
+            Self::Plain(floats) => *floats,
+            Self::Kept(..) => panic!("rows of floats"),
+        }
+    }
+}
