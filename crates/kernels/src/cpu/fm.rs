@@ -51,7 +51,11 @@ fn divide(cpu: &Cpu, shape: FmShape, work: impl Fn(usize) + Sync) {
     cpu.divide(shape.rows, grain, &|_, range| {
         cpu.level.run(
             #[inline(always)]
-            || range.for_each(&work),
+            || {
+                for r in range {
+                    work(r);
+                }
+            },
         )
     });
 }

@@ -26,9 +26,6 @@ const AHEAD: usize = 4096;
 const BLOCK: usize = 128;
 /// Rows of more than a block that are read side by side.
 const TOGETHER: usize = 8;
-/// Bytes of output from which on it is written past the caches: it would not stay there, and each line need not be read
-/// before it is written.
-const STREAMED: usize = 32 << 20;
 
 pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
     let Lookup { tables, columns, width, index, .. } = args;
@@ -53,8 +50,8 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
         return reference::embedding::lookup(args);
     }
     let out = args.out.host_mut();
-    let streamed =
-        samples.len() * width * size_of::<f32>() >= STREAMED && out.as_ptr().addr().is_multiple_of(64);
+    // Lines of the result that need not be read before they are written are what a lookup saves most by.
+    let streamed = stream::pays(samples.len() * width) && out.as_ptr().addr().is_multiple_of(64);
     let out = Shared::new(out);
     cpu.divide_finely(samples.len(), SAMPLES, &|_, range| {
         for first in range.clone().step_by(SAMPLES) {
@@ -223,22 +220,38 @@ impl<R: Rows> Bags<'_, R> {
     /// Pools all bags; `out` gives the place of a bag's vector.
     #[inline(always)]
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
-        let bags = 0..self.starts.len();
         match self.dim {
-            0..4 => bags.for_each(|s| (0..self.dim).for_each(|c| self.block::<1, 0>(s, c, out(s)))),
-            4 => bags.for_each(|s| self.block::<4, 0>(s, 0, out(s))),
-            5..8 => bags.for_each(|s| self.block::<4, 4>(s, 0, out(s))),
-            8 => bags.for_each(|s| self.block::<8, 0>(s, 0, out(s))),
-            9..16 => bags.for_each(|s| self.block::<8, 8>(s, 0, out(s))),
-            16 => bags.for_each(|s| self.block::<16, 0>(s, 0, out(s))),
-            32 => bags.for_each(|s| self.block::<32, 0>(s, 0, out(s))),
-            64 => bags.for_each(|s| self.block::<64, 0>(s, 0, out(s))),
-            128 => bags.for_each(|s| self.block::<128, 0>(s, 0, out(s))),
+            0..4 => {
+                for c in 0..self.dim {
+                    self.all::<1, 0>(c, &out);
+                }
+            }
+            4 => self.all::<4, 0>(0, &out),
+            5..8 => self.all::<4, 4>(0, &out),
+            8 => self.all::<8, 0>(0, &out),
+            9..16 => self.all::<8, 8>(0, &out),
+            16 => self.all::<16, 0>(0, &out),
+            32 => self.all::<32, 0>(0, &out),
+            64 => self.all::<64, 0>(0, &out),
+            128 => self.all::<128, 0>(0, &out),
             dim if dim.is_multiple_of(16) => self.blocks::<0>(out),
             _ => self.blocks::<16>(out),
         }
         if self.streamed {
             stream::fence();
+        }
+    }
+
+    /// Pools one block of every bag. A loop and no `for_each`: what that calls is not always inlined, and then compiled without the
+    /// instructions of the level.
+    #[inline(always)]
+    fn all<'o, const COLUMNS: usize, const TAIL: usize>(
+        &self,
+        first: usize,
+        out: &impl Fn(usize) -> &'o mut [f32],
+    ) {
+        for s in 0..self.starts.len() {
+            self.block::<COLUMNS, TAIL>(s, first, out(s));
         }
     }
 
@@ -257,7 +270,9 @@ impl<R: Rows> Bags<'_, R> {
             let bags = first..(first + together).min(bags);
             let mut column = 0;
             while self.dim - column >= BLOCK + 16 {
-                bags.clone().for_each(|s| self.block::<BLOCK, 0>(s, column, out(s)));
+                for s in bags.clone() {
+                    self.block::<BLOCK, 0>(s, column, out(s));
+                }
                 column += BLOCK;
             }
             for s in bags {
