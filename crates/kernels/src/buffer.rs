@@ -94,7 +94,8 @@ pub struct Buffer<T> {
 
 impl Buffer<f32> {
     /// Makes room for `rows` rows of `width` floats, stored as a device keeps them ([`Device::keeps`](crate::Device::keeps)).
-    /// Unless the buffer was stored so before, its contents are unspecified; the padding of rows is zero.
+    /// Unless the buffer was stored so before, its contents are unspecified; the padding of rows is zero, that of panels once something is
+    /// written there.
     ///
     /// ```
     /// use kernels::{Buffer, Device};
@@ -118,7 +119,8 @@ impl Buffer<f32> {
             }
             Stored::Bf16Panels { width: kept } => {
                 debug_assert_eq!(kept, width, "rows are stored in their width");
-                let numbers = rows.next_multiple_of(PANEL).saturating_mul(panel_width(width));
+                let padded = rows.checked_next_multiple_of(PANEL).unwrap_or(usize::MAX);
+                let numbers = padded.saturating_mul(panel_width(width));
                 // Padding is written with every block.
                 self.bytes.memory.resize(numbers.saturating_mul(size_of::<u16>()))?;
             }
@@ -283,14 +285,16 @@ impl<T: Element> Buffer<T> {
         match self.stored {
             Stored::Plain => self.read(0, &mut all)?,
             Stored::Bf16Rows { width } => self.read_bf16(width, bytemuck::cast_slice_mut(&mut all))?,
-            Stored::Bf16Panels { width } => self.read_panels(width, bytemuck::cast_slice_mut(&mut all)),
+            Stored::Bf16Panels { width } => self.read_panels(width, bytemuck::cast_slice_mut(&mut all))?,
         }
         Ok(all)
     }
 
     /// Copies all floats, of a buffer that stores them as panels of bf16.
-    fn read_panels(&self, width: usize, all: &mut [f32]) {
-        let panels: &[u16] = self.bytes.memory.contents().map(bytemuck::cast_slice).unwrap_or_default();
+    fn read_panels(&self, width: usize, all: &mut [f32]) -> Result<(), KernelError> {
+        let rows = all.len().checked_div(width).unwrap_or(0);
+        let mut panels = vec![0u16; rows.next_multiple_of(PANEL) * panel_width(width)];
+        self.bytes.memory.read(0, bytemuck::cast_slice_mut(&mut panels))?;
         for (row, floats) in all.chunks_exact_mut(width.max(1)).enumerate() {
             let first = row / PANEL * PANEL * panel_width(width) + row % PANEL * PANEL;
             for (column, to) in floats.iter_mut().enumerate() {
@@ -298,6 +302,7 @@ impl<T: Element> Buffer<T> {
                 *to = f32::from_bits(u32::from(bits) << 16);
             }
         }
+        Ok(())
     }
 
     /// Copies all floats to the host, of a buffer that stores them as bf16 in rows of `width`.

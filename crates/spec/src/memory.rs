@@ -184,7 +184,11 @@ impl<'a> Buffers<'a> {
 fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
     match &block.layers {
         Layers::Mlp(layers) => {
-            let outputs = layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
+            // What lies between two layers may be stored in bf16, padded to 32 columns: more than f32 where layers are narrow.
+            let hidden = |width: usize| of(width.max(width.next_multiple_of(32) / 2));
+            let last = layers.last().map_or(0.0, |layer| of(layer.outputs));
+            let below_last = &layers[..layers.len().saturating_sub(1)];
+            let outputs = below_last.iter().map(|layer| hidden(layer.outputs)).sum::<f64>() + last;
             // Each output has a gradient; the input has one if something below needs it.
             let below = layers.first().filter(|layer| layer.input_gradient);
             (outputs, outputs + below.map_or(0.0, |layer| of(layer.inputs)))

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const ARGS: &str =
-    "--samples 12800 --eval-samples 300 --batch 64 --rows-cap 3000 --checkpoint-every 50 --keep 9";
+    "--samples 25600 --eval-samples 300 --batch 64 --rows-cap 3000 --checkpoint-every 50 --keep 9";
 
-/// A run of 200 steps in `run`, and what it came to.
+/// A run of 400 steps in `run`, and what it came to.
 fn trained(run: &Path, more: &[&str]) -> Value {
     let args: Vec<&str> = ARGS.split(' ').collect();
     campanile(&[&["train", "--json", "--out", text(run)], &args[..], more].concat()).json()
@@ -33,7 +33,7 @@ fn commands_read_chains_as_they_read_full_checkpoints() {
     same(&trained(&chain, &["--checkpoint-kind", "incremental"]), &expected);
 
     let inspected = campanile(&["checkpoint", "inspect", "--json", text(&chain)]).json();
-    assert_eq!((&inspected["kind"], &inspected["step"]), (&Value::from("incremental"), &Value::from(200)));
+    assert_eq!((&inspected["kind"], &inspected["step"]), (&Value::from("incremental"), &Value::from(400)));
     let steps = steps(&chain);
     let (full_step, increments) = steps[..steps.len() - 1].split_first().unwrap();
     assert!(!increments.is_empty(), "{steps:?}");
@@ -90,7 +90,7 @@ fn a_damaged_increment_is_named_and_the_run_goes_on_from_the_last_whole_one() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let expected = trained(&run, &["--checkpoint-kind", "incremental"]);
-    let [.., whole, damaged, 200] = steps(&run)[..] else { panic!("too few of {:?}", steps(&run)) };
+    let [.., whole, damaged, 400] = steps(&run)[..] else { panic!("too few of {:?}", steps(&run)) };
     let file = of_step(&run, damaged).join("rank-0001.safetensors");
     let bytes = fs::read(&file).unwrap();
     for cut in [true, false] {
@@ -111,7 +111,7 @@ fn a_damaged_increment_is_named_and_the_run_goes_on_from_the_last_whole_one() {
     let resumed = resume(&run, &[]);
     same(&resumed.json(), &expected);
     let there = names(&run.join("checkpoints"));
-    let [damaged, last] = [damaged, 200].map(|step| format!("step-{step:012}"));
+    let [damaged, last] = [damaged, 400].map(|step| format!("step-{step:012}"));
     for name in [format!("damaged-{damaged}"), format!("damaged-{last}"), last] {
         assert!(there.contains(&name), "{name} not in {there:?}");
     }

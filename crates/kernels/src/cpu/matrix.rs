@@ -257,8 +257,8 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
             for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut sums) {
                 let rows = first..(first + BLOCK).min(place.rows.end);
                 let place = Place { rows, columns: columns.clone() };
-                // Short sums are over before they have asked for all lines of the result.
-                let by_steps = 2 * taken >= BLOCK;
+                // Short sums are over before they have asked for all lines of the result: 64 of floats, 32 of bf16.
+                let by_steps = 4 * taken >= if floats { 2 * BLOCK } else { BLOCK };
                 if ends {
                     place.prefetch(&product, !by_steps);
                 }

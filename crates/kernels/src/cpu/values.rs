@@ -67,6 +67,7 @@ impl<'a> Kept<'a> {
     }
 
     /// The panels of `rows`, from the column `from` on, and the distance from panel to panel. The first row and `from` are multiples of 32.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn left(&self, rows: &Range<usize>, from: usize) -> (&'a [u16], usize) {
         let first = self.first + rows.start;
         assert!(first.is_multiple_of(PANEL) && from.is_multiple_of(PANEL), "panels from their beginning");

@@ -256,7 +256,7 @@ impl Mlp {
         self.layers.len()
     }
 
-    /// Takes the gradient of the output back through `layers`, last first.
+    /// Takes the gradient of the output back through `layers`, last first. `device` computes in the precision of the forward pass.
     pub fn backward(
         &mut self,
         device: &Device,
