@@ -3,6 +3,7 @@
 
 use super::level::Level;
 use super::values::Values;
+use crate::buffer::PANEL;
 use std::ops::Range;
 
 /// A matrix with an index `i` (a row or a column of the product) and an index `k` (summed over).
@@ -65,8 +66,8 @@ impl Operand<'_> {
                 },
             ),
             Values::Kept(kept) => {
-                assert!(first.is_multiple_of(32), "sums are taken of whole lines");
-                for (column, sums) in (first..).step_by(32).zip(sums.chunks_mut(32)) {
+                assert!(first.is_multiple_of(PANEL), "sums are taken of whole lines");
+                for (column, sums) in (first..).step_by(PANEL).zip(sums.chunks_mut(PANEL)) {
                     level.run(
                         #[inline(always)]
                         || {

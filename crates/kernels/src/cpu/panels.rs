@@ -9,6 +9,7 @@
 use super::amx::BLOCK;
 use super::pack::{Operand, transposed};
 use super::values::{Kept, Values};
+use crate::buffer::PANEL;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -16,6 +17,8 @@ use std::ops::Range;
 pub(crate) const STEP: usize = 32;
 /// Numbers of a tile.
 const TILE: usize = 512;
+// Buffers store panels as products read them.
+const _: () = assert!(BLOCK == PANEL && STEP == PANEL);
 
 /// Operand of a product that a panel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

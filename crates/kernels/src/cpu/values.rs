@@ -52,7 +52,7 @@ impl<'a> Values<'a> {
     pub(crate) fn plain(self) -> &'a [f32] {
         match self {
             Self::Plain(floats) => floats,
-            Self::Kept(_) => panic!("rows of floats"),
+            Self::Kept(_) => panic!("panels of bf16 where floats are read"),
         }
     }
 }
@@ -149,7 +149,7 @@ impl<'a> SharedValues<'a> {
     pub(crate) fn plain(&self) -> Shared<'a, f32> {
         match self {
             Self::Plain(floats) => *floats,
-            Self::Kept(..) => panic!("rows of floats"),
+            Self::Kept(..) => panic!("panels of bf16 where floats are written"),
         }
     }
 }

@@ -21,7 +21,10 @@ pub(super) fn copy_columns(
             let to = MatrixMut { width: Stored::stride(width), ..to };
             run(cuda, ["copy_columns_to_bf16", "copy_columns_to_bf16_by_four"], rows, copies, from, to)
         }
-        _ => run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to),
+        // Checks let no panels through: a CPU alone keeps them.
+        Stored::Plain | Stored::Bf16Panels { .. } => {
+            run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to)
+        }
     }
 }
 

@@ -23,7 +23,8 @@ impl Values {
     pub(super) fn of(buffer: &Buffer<f32>, width: usize) -> Self {
         let form = match buffer.stored() {
             Stored::Bf16Rows { .. } => Form::Bf16,
-            _ => Form::F32,
+            // Checks let no panels through: a CPU alone keeps them.
+            Stored::Plain | Stored::Bf16Panels { .. } => Form::F32,
         };
         Self { at: buffer.card_address(), width, form }
     }
