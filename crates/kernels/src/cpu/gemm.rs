@@ -12,19 +12,19 @@ use super::level::Level;
 use super::matrix;
 use super::pack::{Operand, round};
 use super::shared::Shared;
-use super::tile::Tile;
+use super::tile::{Tile, TileSize};
 use super::values::{SharedValues, Values};
 use spec::precision::Precision;
 use std::ops::Range;
 
 /// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.
 const DEPTH: usize = 512;
-/// Columns of `b` packed at a time: with `DEPTH`, half of a second-level cache.
-const COLUMNS: usize = 512;
-/// Tiles of `a` that stay in the second-level cache while a block of `b` passes.
-const TILES: usize = 16;
-/// Times as many are packed at a time, once for all blocks of `b`.
-const ROWS: usize = 5;
+/// Columns of `b` packed at a time, at most: with `DEPTH`, half of a second-level cache.
+const COLUMNS: usize = 576;
+/// Rows of `a` that stay in the second-level cache while a block of `b` passes.
+const ROWS: usize = 256;
+/// Times as many are packed at a time, once for all blocks of `b`, where there are several.
+const BLOCKS: usize = 4;
 
 /// Operations that are fused with storing a product.
 #[derive(Clone, Copy, Default)]
@@ -76,10 +76,10 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
     }
     // Each thread packs all of the other operand, so the larger side is the one to divide.
     if m >= n {
-        let grain = level.tile_rows() * if k * n < 4096 { 8 } else { 1 };
+        let grain = level.tile(n).rows * if k * n < 4096 { 8 } else { 1 };
         cpu.divide(m, grain, &|piece, rows| block(cpu, piece, rows, 0..n, product));
     } else {
-        cpu.divide(n, level.tile_columns(), &|piece, columns| block(cpu, piece, 0..m, columns, product));
+        cpu.divide(n, level.tile(n).columns, &|piece, columns| block(cpu, piece, 0..m, columns, product));
     }
 }
 
@@ -114,14 +114,16 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
     let level = cpu.level;
     // Without instructions for bf16, operands are rounded to it and multiplied in f32.
     let rounds = cpu.precision == Precision::Bf16;
-    let (tall, wide) = (level.tile_rows(), level.tile_columns());
-    let longest = longest_part(k);
+    let size = level.tile(columns.len());
+    let Cut { rows: near, columns: at_once, longest } = Cut::new(size, columns.len(), k);
+    // A second block of columns finds the rows packed.
+    let single = columns.len() <= at_once;
     let [for_a, for_b] = packed(level, rows.len(), columns.len(), k);
     let mut scratch =
         cpu.scratch(piece, (for_a + for_b) * size_of::<f32>()).expect("a few megabytes of scratch");
     let (packed_b, packed_a) = scratch.of::<f32>().split_at_mut(for_b);
-    for first in rows.clone().step_by(ROWS * TILES * tall) {
-        let rows = first..(first + ROWS * TILES * tall).min(rows.end);
+    for first in rows.clone().step_by(BLOCKS * near) {
+        let rows = first..(first + BLOCKS * near).min(rows.end);
         for from in (0..k.max(1)).step_by(longest) {
             let depth = (k - from).min(longest);
             let last = from + depth == k;
@@ -139,51 +141,72 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
                 let sums = unsafe { sums.piece(rows.clone()) };
                 a.add_up(level, rows.start, from, depth, sums);
             }
+            let panels = Panels { level, size, sums: from..from + depth, rounds };
             // What is read only once need not be packed, as long as its tiles are whole.
-            let once = depth > 0 && a.by_k && columns.len() <= wide && !rounds;
-            let whole = if once { rows.start + rows.len() / tall * tall } else { rows.start };
-            pack(level, a, whole..rows.end, from, depth, tall, packed_a);
-            if rounds {
-                round(level, &mut packed_a[..(rows.end - whole).next_multiple_of(tall) * depth]);
+            let once =
+                depth > 0 && a.by_k && columns.len() <= size.columns && !rounds && !size.needs_packing();
+            let whole = if once { rows.start + rows.len() / size.rows * size.rows } else { rows.start };
+            if !single {
+                panels.pack_left(a, whole..rows.end, packed_a);
             }
-            for left in columns.clone().step_by(COLUMNS) {
-                let columns = left..(left + COLUMNS).min(columns.end);
-                pack(level, b, columns.clone(), from, depth, wide, packed_b);
-                if rounds {
-                    round(level, &mut packed_b[..columns.len().next_multiple_of(wide) * depth]);
-                }
+            for left in columns.clone().step_by(at_once) {
+                let columns = left..(left + at_once).min(columns.end);
+                panels.pack_right(b, columns.clone(), packed_b);
                 if whole > rows.start {
-                    let (panels, stride) = (&a.data.plain()[from * a.stride + rows.start..], a.stride);
-                    let panels = Panels { data: panels, apart: tall, stride };
-                    tiles(level, rows.start..whole, columns.clone(), depth, panels, packed_b, product);
+                    let data = &a.data.plain()[from * a.stride + rows.start..];
+                    let a = Left { data, apart: size.rows, stride: a.stride };
+                    panels.multiply(rows.start..whole, columns.clone(), a, packed_b, product);
                 }
                 // Few enough at a time to stay near while all of the packed columns pass.
-                for top in (whole..rows.end).step_by(TILES * tall) {
-                    let bottom = (top + TILES * tall).min(rows.end);
-                    let panels = Panels {
-                        data: &packed_a[(top - whole) * depth..],
-                        apart: depth * tall,
-                        stride: tall,
+                for top in (whole..rows.end).step_by(near) {
+                    let some = top..(top + near).min(rows.end);
+                    let at = if single {
+                        panels.pack_left(a, some.clone(), packed_a);
+                        0
+                    } else {
+                        (top - whole) * depth
                     };
-                    tiles(level, top..bottom, columns.clone(), depth, panels, packed_b, product);
+                    let a = Left { data: &packed_a[at..], apart: depth * size.rows, stride: size.rows };
+                    panels.multiply(some, columns.clone(), a, packed_b, product);
                 }
             }
         }
     }
 }
 
-/// The length of the parts of sums of `k`, all equal: no short one that comes back to `c` for little.
-fn longest_part(k: usize) -> usize {
-    k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1)
+/// How a product is cut: the numbers of rows and columns that are packed at a time, and the length of the parts of sums.
+struct Cut {
+    rows: usize,
+    columns: usize,
+    longest: usize,
+}
+
+impl Cut {
+    /// Blocks of columns are equal, as are the parts of sums: no narrow block for which all rows pass, no short part that comes back to
+    /// `c` for little.
+    fn new(size: TileSize, columns: usize, k: usize) -> Self {
+        let blocks = columns.div_ceil(COLUMNS).max(1);
+        Self {
+            rows: ROWS / size.rows * size.rows,
+            columns: columns.div_ceil(blocks).max(1).next_multiple_of(size.columns),
+            longest: k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1),
+        }
+    }
+}
+
+/// Rows of the left operand that are packed together: panels of 8 come in pairs.
+fn together(size: TileSize) -> usize {
+    if size.rows == 8 { 16 } else { size.rows }
 }
 
 /// Floats of both operands that are packed at a time.
 fn packed(level: Level, rows: usize, columns: usize, k: usize) -> [usize; 2] {
-    let (tall, wide) = (level.tile_rows(), level.tile_columns());
-    let longest = longest_part(k);
+    let size = level.tile(columns);
+    let cut = Cut::new(size, columns, k);
+    let blocks = if columns <= cut.columns { 1 } else { BLOCKS };
     [
-        longest * rows.min(ROWS * TILES * tall).next_multiple_of(tall),
-        longest * columns.min(COLUMNS).next_multiple_of(wide),
+        cut.longest * rows.min(blocks * cut.rows).next_multiple_of(together(size)),
+        cut.longest * columns.min(cut.columns).next_multiple_of(size.columns),
     ]
 }
 
@@ -193,71 +216,94 @@ pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3]) -> usize {
     packed(Level::detect(), rows, columns, k).iter().sum::<usize>() * size_of::<f32>()
 }
 
-/// Packs the panels of `range`, `width` indices each.
-fn pack(
+/// Both operands for a part of the sums, in panels as high or as wide as a tile.
+struct Panels {
     level: Level,
-    operand: Operand,
-    range: Range<usize>,
-    from: usize,
-    depth: usize,
-    width: usize,
-    packed: &mut [f32],
-) {
-    for (first, panel) in range.clone().step_by(width).zip(packed.chunks_exact_mut(depth.max(1) * width)) {
-        let indices = first..(first + width).min(range.end);
-        operand.pack(level, indices, from..from + depth, width, panel);
-    }
+    size: TileSize,
+    /// The part of the sums.
+    sums: Range<usize>,
+    /// Whether elements are rounded to bf16.
+    rounds: bool,
 }
 
 /// Panels of `a`, each as high as a tile: the element (i, k) of panel p is `data[p·apart + k·stride + i]`.
 #[derive(Clone, Copy)]
-struct Panels<'a> {
+struct Left<'a> {
     data: &'a [f32],
     apart: usize,
     stride: usize,
 }
 
-/// All tiles of one block of `a` and one packed block of `b`.
-fn tiles(
-    level: Level,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    depth: usize,
-    a: Panels,
-    packed_b: &[f32],
-    product: Product,
-) {
-    let Product { n, finish, .. } = product;
-    let (c, mask) = (product.c.plain(), finish.mask.map(Values::plain));
-    let (tall, wide) = (level.tile_rows(), level.tile_columns());
-    for (left, b) in columns.clone().step_by(wide).zip((0..).map(|panel| panel * depth * wide)) {
-        let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());
-        for (panel, top) in rows.clone().step_by(tall).enumerate() {
-            // A product over no samples has no panels at all.
-            let panel = if depth == 0 { &[] } else { &a.data[panel * a.apart..] };
-            assert!(depth == 0 || panel.len() >= (depth - 1) * a.stride + tall);
-            let tile = Tile {
-                rows: tall.min(rows.end - top),
-                columns: wide.min(columns.end - left),
-                depth,
-                a: panel.as_ptr(),
-                a_stride: a.stride,
-                b: packed_b[b..b + depth * wide].as_ptr(),
-                b_stride: wide,
-                c: c.address(top * n + left),
-                c_stride: n,
-                add: finish.add,
-                bias,
-                relu: finish.relu,
-                mask: mask.map_or(std::ptr::null(), |mask| mask[top * n + left..].as_ptr()),
-                cross: finish.cross.map(|cross| {
-                    let at = top * n + left;
-                    (cross.x0[at..].as_ptr(), cross.x[at..].as_ptr(), cross.out.address(at))
-                }),
-            };
-            // SAFETY: the panels have `depth` lines of a full tile's rows and columns; the tile of `c` lies in the
-            // part that belongs to this thread, `bias` is as long as a row of `c`, mask and cross as large as `c`.
-            unsafe { tile.run(level) };
+impl Panels {
+    /// Packs some rows of the left operand.
+    fn pack_left(&self, a: Operand, rows: Range<usize>, packed: &mut [f32]) {
+        let (tall, depth) = (self.size.rows, self.sums.len());
+        let together = together(self.size);
+        let chunks = packed.chunks_exact_mut(depth.max(1) * together);
+        for (first, to) in rows.clone().step_by(together).zip(chunks) {
+            let some = first..(first + together).min(rows.end);
+            a.pack(self.level, some, self.sums.clone(), tall, to);
+        }
+        self.round(&mut packed[..rows.len().next_multiple_of(tall) * depth]);
+    }
+
+    /// Packs some columns of the right operand.
+    fn pack_right(&self, b: Operand, columns: Range<usize>, packed: &mut [f32]) {
+        let (wide, depth) = (self.size.columns, self.sums.len());
+        for (some, to) in self.size.cut(columns.clone()).zip(packed.chunks_exact_mut(depth.max(1) * wide)) {
+            b.pack(self.level, some, self.sums.clone(), wide, to);
+        }
+        self.round(&mut packed[..columns.len().next_multiple_of(wide) * depth]);
+    }
+
+    fn round(&self, packed: &mut [f32]) {
+        if self.rounds {
+            round(self.level, packed);
+        }
+    }
+
+    /// All tiles of some rows of `a` and one packed block of `b`.
+    fn multiply(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        a: Left,
+        packed_b: &[f32],
+        product: Product,
+    ) {
+        let Product { n, finish, .. } = product;
+        let (c, mask) = (product.c.plain(), finish.mask.map(Values::plain));
+        let (TileSize { rows: tall, columns: wide }, depth) = (self.size, self.sums.len());
+        for (columns, b) in self.size.cut(columns).zip((0..).map(|panel| panel * depth * wide)) {
+            let left = columns.start;
+            let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());
+            for (panel, top) in rows.clone().step_by(tall).enumerate() {
+                // A product over no samples has no panels at all.
+                let panel = if depth == 0 { &[] } else { &a.data[panel * a.apart..] };
+                assert!(depth == 0 || panel.len() >= (depth - 1) * a.stride + tall);
+                let tile = Tile {
+                    rows: tall.min(rows.end - top),
+                    columns: columns.len(),
+                    depth,
+                    a: panel.as_ptr(),
+                    a_stride: a.stride,
+                    b: packed_b[b..b + depth * wide].as_ptr(),
+                    b_stride: wide,
+                    c: c.address(top * n + left),
+                    c_stride: n,
+                    add: finish.add,
+                    bias,
+                    relu: finish.relu,
+                    mask: mask.map_or(std::ptr::null(), |mask| mask[top * n + left..].as_ptr()),
+                    cross: finish.cross.map(|cross| {
+                        let at = top * n + left;
+                        (cross.x0[at..].as_ptr(), cross.x[at..].as_ptr(), cross.out.address(at))
+                    }),
+                };
+                // SAFETY: the panels have `depth` lines of a full tile's rows and columns; the tile of `c` lies in the
+                // part that belongs to this thread, `bias` is as long as a row of `c`, mask and cross as large as `c`.
+                unsafe { tile.run(self.level) };
+            }
         }
     }
 }

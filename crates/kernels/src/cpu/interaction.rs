@@ -19,7 +19,7 @@ use super::pack::{round, transpose};
 #[cfg(target_arch = "x86_64")]
 use super::panels::Form;
 use super::shared::Shared;
-use super::tile::Tile;
+use super::tile::{Tile, TileSize};
 use crate::DotShape;
 use spec::precision::Precision;
 
@@ -82,14 +82,14 @@ fn lower_products(
     columns: &[f32],
     products: &mut [f32],
 ) {
-    let (tall, wide) = (level.tile_rows(), level.tile_columns());
+    let TileSize { rows: tall, columns: wide } = level.tall_tile();
     assert!(columns.len() >= dim * stride + LINE && products.len() >= count * stride + LINE);
     for top in (0..count).step_by(tall) {
         let rows = tall.min(count - top);
         for left in (0..top + rows - 1).step_by(wide) {
             let tile = Tile {
                 rows,
-                columns: (top + rows - 1 - left).min(wide).next_multiple_of(wide / 2),
+                columns: (top + rows - 1 - left).min(wide).next_multiple_of(level.lanes()),
                 depth: dim,
                 a: columns[top..].as_ptr(),
                 a_stride: stride,
@@ -122,7 +122,7 @@ pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32]
     let dvectors = Shared::new(&mut dvectors[..rows * count * dim]);
     let (level, rounds) = (cpu.level, cpu.precision == Precision::Bf16);
     let stride = stride(level, count);
-    let padded = dim.next_multiple_of(level.tile_columns() / 2);
+    let padded = dim.next_multiple_of(level.lanes());
     cpu.divide(rows, grain(count, dim), &|piece, range| {
         let symmetric_len = count * stride + LINE;
         let bytes = (symmetric_len + count * padded) * size_of::<f32>();
@@ -192,9 +192,9 @@ struct Sizes {
 /// `dsample[i, d] = Σⱼ symmetric[j, i]·sample[j, d]`, where rows of `sample` are `padded` apart.
 fn product(level: Level, sizes: Sizes, symmetric: &[f32], sample: &[f32], dsample: &mut [f32]) {
     let Sizes { count, dim, stride, padded } = sizes;
-    let (tall, wide) = (level.tile_rows(), level.tile_columns());
+    let TileSize { rows: tall, columns: wide } = level.tall_tile();
     assert!(symmetric.len() >= count * stride + LINE && sample.len() >= count * padded);
-    assert!(padded.is_multiple_of(wide / 2) && dim <= padded && dsample.len() >= count * dim);
+    assert!(padded.is_multiple_of(level.lanes()) && dim <= padded && dsample.len() >= count * dim);
     for left in (0..dim).step_by(wide) {
         for top in (0..count).step_by(tall) {
             let tile = Tile {
@@ -239,7 +239,7 @@ fn form(cpu: &Cpu, terms: usize) -> Option<Form> {
 
 /// Distance between lines of a matrix with a column per vector.
 fn stride(level: Level, count: usize) -> usize {
-    count.next_multiple_of(level.tile_columns().max(LINE))
+    count.next_multiple_of(level.tall_tile().columns.max(LINE))
 }
 
 /// Samples that are worth a thread of their own.

@@ -18,31 +18,47 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// Writes `panel[k·width + i]` for the `k` of `sums` and `i < width`, from the elements (i, k) of `indices` and `sums`,
-    /// both counted from their starts; zeros past the end of `indices`, but anything from the next multiple of 16 on.
+    /// Writes panels of `width` indices each, one after another: `panel[k·width + i]` for the `k` of `sums` and `i < width`, from the
+    /// elements (i, k) of `indices` and `sums`, both counted from their starts; zeros past the end of `indices`, but anything from the
+    /// next multiple of 16 on. Panels of 8 come in pairs: there must be room for two.
     pub(crate) fn pack(
         &self,
         level: Level,
         indices: Range<usize>,
         sums: Range<usize>,
         width: usize,
-        panel: &mut [f32],
+        panels: &mut [f32],
     ) {
-        let (first, count) = (indices.start, indices.len());
-        let (from, depth) = (sums.start, sums.len());
+        let depth = sums.len();
         if depth == 0 {
             return;
         }
         let data = self.data.plain();
-        if self.by_k {
-            let source = &data[from * self.stride + first..];
-            level.run(
+        if self.by_k && width == 8 && indices.len() == 16 {
+            let source = &data[sums.start * self.stride + indices.start..];
+            return level.run(
                 #[inline(always)]
-                || copy(source, self.stride, count, width, &mut panel[..depth * width]),
+                || copy_pair(source, self.stride, depth, panels),
             );
-        } else {
-            let source = &data[first * self.stride + from..];
-            transpose(level, source, self.stride, count, depth, width, panel);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if !self.by_k && width == 8 && level == Level::Avx512 {
+            let source = &data[indices.start * self.stride + sums.start..];
+            // SAFETY: the level's instructions exist.
+            return unsafe { transpose_pair(source, self.stride, indices.len(), depth, panels) };
+        }
+        for (first, panel) in indices.clone().step_by(width).zip(panels.chunks_exact_mut(depth * width)) {
+            let count = width.min(indices.end - first);
+            if self.by_k {
+                let source = &data[sums.start * self.stride + first..];
+                level.run(
+                    #[inline(always)]
+                    || copy(source, self.stride, count, width, panel),
+                );
+            } else {
+                let source = &data[first * self.stride + sums.start..];
+                transpose(level, source, self.stride, count, depth, width, panel);
+            }
         }
     }
 }
@@ -101,19 +117,36 @@ pub(crate) fn round(level: Level, values: &mut [f32]) {
 
 #[inline(always)]
 fn copy(source: &[f32], stride: usize, count: usize, width: usize, panel: &mut [f32]) {
-    if count == 32 && width == 32 {
-        for (k, line) in panel.chunks_exact_mut(32).enumerate() {
-            line.copy_from_slice(&source[k * stride..][..32]);
+    match (count, width) {
+        (48, 48) => copy_lines::<48>(source, stride, panel),
+        (32, 32) => copy_lines::<32>(source, stride, panel),
+        (14, 14) => copy_lines::<14>(source, stride, panel),
+        (8, 8) => copy_lines::<8>(source, stride, panel),
+        _ => {
+            for (k, line) in panel.chunks_exact_mut(width).enumerate() {
+                line[..count].copy_from_slice(&source[k * stride..][..count]);
+                line[count..].fill(0.0);
+            }
         }
-    } else if count == 14 && width == 14 {
-        for (k, line) in panel.chunks_exact_mut(14).enumerate() {
-            line.copy_from_slice(&source[k * stride..][..14]);
-        }
-    } else {
-        for (k, line) in panel.chunks_exact_mut(width).enumerate() {
-            line[..count].copy_from_slice(&source[k * stride..][..count]);
-            line[count..].fill(0.0);
-        }
+    }
+}
+
+/// Two panels of 8 from lines of 16: each line of the source comes from memory once.
+#[inline(always)]
+fn copy_pair(source: &[f32], stride: usize, depth: usize, panels: &mut [f32]) {
+    let (low, high) = panels.split_at_mut(8 * depth);
+    for (k, (low, high)) in low.chunks_exact_mut(8).zip(high.chunks_exact_mut(8)).enumerate() {
+        let line = &source[k * stride..][..16];
+        low.copy_from_slice(&line[..8]);
+        high.copy_from_slice(&line[8..]);
+    }
+}
+
+/// Whole lines, of a length that is known while compiling.
+#[inline(always)]
+fn copy_lines<const N: usize>(source: &[f32], stride: usize, panel: &mut [f32]) {
+    for (k, line) in panel.chunks_exact_mut(N).enumerate() {
+        line.copy_from_slice(&source[k * stride..][..N]);
     }
 }
 
@@ -171,22 +204,63 @@ unsafe fn block_avx512(
     columns: usize,
 ) {
     use std::arch::x86_64::*;
-    let mask = |count: usize| ((1u32 << count) - 1) as __mmask16;
-    let (load, store) = (mask(depth), mask(columns));
+    let mask = ((1u32 << columns) - 1) as __mmask16;
+    // SAFETY: the caller's promise.
+    let r = unsafe { load_transposed(from, stride, rows, depth) };
+    for (k, r) in r.iter().enumerate().take(depth) {
+        // SAFETY: row k of the result holds `columns` elements, the mask stops there.
+        unsafe { _mm512_mask_storeu_ps(to.add(k * width), mask, _mm512_castsi512_ps(*r)) };
+    }
+}
+
+/// Transposes at most 16 rows into two panels of 8: `to[k·8 + i]` for `i < 8`, then the same of the rows from 8 on. Zeros stand for rows that
+/// are missing.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn transpose_pair(from: &[f32], stride: usize, count: usize, depth: usize, to: &mut [f32]) {
+    use std::arch::x86_64::*;
+    assert!(count == 0 || from.len() >= (count - 1) * stride + depth);
+    assert!(count <= 16 && to.len() >= 16 * depth);
+    let (low, high) = to.split_at_mut(8 * depth);
+    for k in (0..depth).step_by(16) {
+        let some = (depth - k).min(16);
+        // SAFETY: `count` rows hold `k + some` elements, as asserted above.
+        let r = unsafe { load_transposed(from.as_ptr().wrapping_add(k), stride, count, some) };
+        for ((r, low), high) in
+            r.iter().zip(low[k * 8..].chunks_exact_mut(8)).zip(high[k * 8..].chunks_exact_mut(8))
+        {
+            // SAFETY: both lines hold 8 floats.
+            unsafe {
+                _mm256_storeu_si256(low.as_mut_ptr().cast(), _mm512_castsi512_si256(*r));
+                _mm256_storeu_si256(high.as_mut_ptr().cast(), _mm512_extracti64x4_epi64::<1>(*r));
+            }
+        }
+    }
+}
+
+/// The transposed block of at most 16 × 16, zeros where rows or elements are missing.
+///
+/// # Safety
+/// `from` must be readable for `rows` rows of `depth`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn load_transposed(
+    from: *const f32,
+    stride: usize,
+    rows: usize,
+    depth: usize,
+) -> [std::arch::x86_64::__m512i; 16] {
+    use std::arch::x86_64::*;
+    let mask = ((1u32 << depth) - 1) as __mmask16;
     let mut r = [_mm512_setzero_si512(); 16];
     for (i, r) in r.iter_mut().enumerate() {
         if i < rows {
             // SAFETY: row i holds `depth` elements, the mask stops there.
-            *r = unsafe { _mm512_castps_si512(_mm512_maskz_loadu_ps(load, from.add(i * stride))) };
+            *r = unsafe { _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, from.add(i * stride))) };
         }
     }
-    let r = transposed(r);
-    for (k, r) in r.iter().enumerate() {
-        if k < depth {
-            // SAFETY: row k of the result holds `columns` elements, the mask stops there.
-            unsafe { _mm512_mask_storeu_ps(to.add(k * width), store, _mm512_castsi512_ps(*r)) };
-        }
-    }
+    transposed(r)
 }
 
 /// Transposes 16 × 16 words of 32 bits.

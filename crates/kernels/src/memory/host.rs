@@ -11,6 +11,10 @@ use std::ptr::NonNull;
 const ALIGN: usize = 64;
 /// A huge page. Tables beyond the caches are read in random rows: without huge pages every row costs a TLB miss too.
 const HUGE: usize = 2 << 20;
+/// The largest of the usual pages of operating systems.
+const PAGE: usize = 64 << 10;
+/// Lines between the starts of buffers within their huge pages; see [`offset`].
+const APART: usize = 17;
 
 /// Gives empty memory an aligned address.
 #[repr(align(64))]
@@ -22,6 +26,15 @@ pub(crate) struct HostMemory {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
+    /// The mapping that the bytes lie in; `None` where they were allocated.
+    mapping: Option<Mapping>,
+}
+
+/// Pages that were mapped.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
 }
 
 // SAFETY: HostMemory owns its allocation and hands out references under the usual borrow rules only.
@@ -31,15 +44,20 @@ unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     pub(crate) const fn empty() -> Self {
-        Self { start: NonNull::<Line>::dangling().cast(), len: 0, capacity: 0 }
+        Self { start: NonNull::<Line>::dangling().cast(), len: 0, capacity: 0, mapping: None }
     }
 
     pub(crate) fn zeroed(len: usize) -> Result<Self, KernelError> {
         if len == 0 {
             return Ok(Self::empty());
         }
-        let start = if len >= HUGE { map(len)? } else { allocate(len)? };
-        Ok(Self { start, len, capacity: len })
+        if len < HUGE {
+            return Ok(Self { start: allocate(len)?, len, capacity: len, mapping: None });
+        }
+        let mapping = map(len)?;
+        // SAFETY: a mapping is as long as its offset and `len` together.
+        let start = unsafe { mapping.start.byte_add(offset(mapping.start)) };
+        Ok(Self { start, len, capacity: len, mapping: Some(mapping) })
     }
 
     /// Maps `len` zero bytes of a new file, in whole huge pages: the operating system keeps those pages in memory that it sees fit. The file
@@ -68,7 +86,7 @@ impl HostMemory {
             libc::madvise(raw, capacity, libc::MADV_RANDOM);
             NonNull::new(raw.cast()).ok_or(out)?
         };
-        Ok(Self { start, len, capacity })
+        Ok(Self { start, len, capacity, mapping: Some(Mapping { start, len: capacity }) })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -104,9 +122,9 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if self.capacity >= HUGE {
-            // SAFETY: `map` or `mapped` made this mapping with this same rounding; nothing refers to it any more.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.capacity.next_multiple_of(HUGE)) };
+        if let Some(Mapping { start, len }) = self.mapping {
+            // SAFETY: `map` or `mapped` made this mapping; nothing refers to it any more.
+            unsafe { libc::munmap(start.as_ptr().cast(), len) };
         } else if self.capacity > 0 {
             let layout = Layout::from_size_align(self.capacity, ALIGN).expect("this layout was allocated");
             // SAFETY: allocated in `allocate` with this same layout.
@@ -135,11 +153,26 @@ fn allocate(len: usize) -> Result<NonNull<u8>, KernelError> {
     NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(KernelError::OutOfMemory { bytes: len })
 }
 
-/// Maps `len` bytes, rounded up to huge pages and aligned to them, and asks for huge pages before the first touch.
-fn map(len: usize) -> Result<NonNull<u8>, KernelError> {
+/// Bytes before the first byte of a buffer in a mapping that begins here, in whole lines.
+///
+/// Buffers that all began with a huge page would compete for the same sets of the caches: a loop that goes through several of them at once,
+/// as the element-wise half of a cross layer does, would throw out what it is about to need, and loads would wait for stores to other buffers
+/// whose addresses end in the same bits. Neighbouring mappings get different offsets.
+fn offset(start: NonNull<u8>) -> usize {
+    // Fibonacci hashing spreads equal distances evenly over 64 places.
+    let place = ((start.addr().get() / HUGE) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+    place as usize * APART * ALIGN
+}
+
+/// Maps at least `len` bytes behind the [`offset`] of their start, in huge pages as far as they fill them, aligned to huge pages. Huge pages are
+/// asked for before the first touch.
+fn map(len: usize) -> Result<Mapping, KernelError> {
     let out = KernelError::OutOfMemory { bytes: len };
-    let size = len.checked_next_multiple_of(HUGE).ok_or(out.clone())?;
-    let padded = size.checked_add(HUGE).ok_or(out.clone())?;
+    let padded = len
+        .checked_next_multiple_of(HUGE)
+        .and_then(|size| size.checked_add(2 * HUGE))
+        .filter(|&padded| padded <= isize::MAX as usize)
+        .ok_or(out.clone())?;
     // SAFETY: a fresh anonymous mapping; the parts before and after the aligned middle are given back at once, and
     // the middle is what `drop` unmaps. The advice changes no content and may be declined.
     unsafe {
@@ -150,14 +183,14 @@ fn map(len: usize) -> Result<NonNull<u8>, KernelError> {
             return Err(out);
         }
         let before = raw.addr().next_multiple_of(HUGE) - raw.addr();
-        let start = raw.byte_add(before);
+        let start = NonNull::new(raw.byte_add(before).cast()).ok_or(out)?;
+        // A buffer that fills its huge pages ends in small ones.
+        let size = len.next_multiple_of(HUGE).max((offset(start) + len).next_multiple_of(PAGE));
         if before > 0 {
             libc::munmap(raw, before);
         }
-        if before < HUGE {
-            libc::munmap(start.byte_add(size), HUGE - before);
-        }
-        libc::madvise(start, size, libc::MADV_HUGEPAGE);
-        NonNull::new(start.cast()).ok_or(out)
+        libc::munmap(start.byte_add(size).as_ptr().cast(), padded - before - size);
+        libc::madvise(start.as_ptr().cast(), size, libc::MADV_HUGEPAGE);
+        Ok(Mapping { start, len: size })
     }
 }
