@@ -75,18 +75,19 @@ pub(crate) unsafe fn load(sums: &mut Sums, place: &Place, product: &Product) {
     }
 }
 
-/// Finishes the sums and stores them in the result; only stores them where more is to be added.
+/// Finishes the sums and stores them in the result; only stores them where more is to be added. `next` is the distance to the block that
+/// comes next: operands of a cross layer are asked for there, since they come from memory and a block is computed in less time.
 ///
 /// # Safety
 /// The processor must have AVX-512 with instructions for words and for bf16, and nobody else may use the block.
-pub(crate) unsafe fn store(sums: &Sums, place: &Place, product: &Product, last: bool) {
+pub(crate) unsafe fn store(sums: &Sums, place: &Place, product: &Product, last: bool, next: isize) {
     if place.rows.is_empty() {
         return;
     }
     // SAFETY: the caller's promise.
     unsafe {
         match product.c {
-            SharedValues::Plain(c) => store_floats(sums, place, product, c, last),
+            SharedValues::Plain(c) => store_floats(sums, place, product, (c, next), last),
             SharedValues::Kept(panels, width) => keep(sums, place, product, panels, width),
         }
     }
@@ -148,7 +149,13 @@ impl MaskAt {
 
 /// # Safety
 /// As for [`store`].
-unsafe fn store_floats(sums: &Sums, place: &Place, product: &Product, c: Shared<f32>, last: bool) {
+unsafe fn store_floats(
+    sums: &Sums,
+    place: &Place,
+    product: &Product,
+    (c, next): (Shared<f32>, isize),
+    last: bool,
+) {
     let finish = product.finish;
     let (n, first, count) = (product.n, place.columns.start, place.columns.len());
     // Everything from the first element of the block to its last lies in the operand.
@@ -174,6 +181,7 @@ unsafe fn store_floats(sums: &Sums, place: &Place, product: &Product, c: Shared<
             let _ = cross.out.address(end);
             cross.out.address(begin)
         }),
+        next,
     };
     let relu = finish.relu && last;
     let masked = !matches!(work.mask, MaskAt::None);
@@ -246,6 +254,8 @@ struct Finishing {
     x0: *const f32,
     x: *const f32,
     out: *mut f32,
+    /// Distance to the block that comes next.
+    next: isize,
 }
 
 impl Finishing {
@@ -274,14 +284,18 @@ impl Finishing {
                     if MASK {
                         value = _mm512_maskz_mov_ps(self.mask.kept(row, self.n, half, lanes), value);
                     }
-                    _mm512_mask_storeu_ps(self.c.wrapping_add(at), lanes, value);
                     if CROSS {
+                        let next = at.wrapping_add_signed(self.next);
+                        _mm_prefetch::<_MM_HINT_T0>(self.x0.wrapping_add(next).cast());
+                        _mm_prefetch::<_MM_HINT_T0>(self.x.wrapping_add(next).cast());
+                        _mm_prefetch::<_MM_HINT_ET0>(self.out.wrapping_add(next).cast());
                         // Two roundings, as everywhere else: no fused multiply-add.
                         let x0 = _mm512_maskz_loadu_ps(lanes, self.x0.wrapping_add(at));
                         let x = _mm512_maskz_loadu_ps(lanes, self.x.wrapping_add(at));
                         let crossed = _mm512_add_ps(_mm512_mul_ps(x0, value), x);
                         _mm512_mask_storeu_ps(self.out.wrapping_add(at), lanes, crossed);
                     }
+                    _mm512_mask_storeu_ps(self.c.wrapping_add(at), lanes, value);
                 }
             }
         }

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.
 const DEPTH: usize = 512;
-/// Columns of `b` packed at a time, at most: with `DEPTH`, half of a second-level cache.
+/// Columns of `b` packed at a time, at most: with `DEPTH`, a little more than half of a second-level cache of 2 MiB.
 const COLUMNS: usize = 576;
 /// Rows of `a` that stay in the second-level cache while a block of `b` passes.
 const ROWS: usize = 256;
@@ -174,15 +174,18 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
     }
 }
 
-/// How a product is cut: the numbers of rows and columns that are packed at a time, and the length of the parts of sums.
+/// How a product is cut.
 struct Cut {
+    /// Rows that stay near while a block of columns passes.
     rows: usize,
+    /// Columns of a block.
     columns: usize,
+    /// Length of the parts of sums.
     longest: usize,
 }
 
 impl Cut {
-    /// Blocks of columns are equal, as are the parts of sums: no narrow block for which all rows pass, no short part that comes back to
+    /// Blocks of columns are as equal as whole tiles allow, and so are the parts of sums: no narrow block for which all rows pass, no short part that comes back to
     /// `c` for little.
     fn new(size: TileSize, columns: usize, k: usize) -> Self {
         let blocks = columns.div_ceil(COLUMNS).max(1);
@@ -212,8 +215,11 @@ fn packed(level: Level, rows: usize, columns: usize, k: usize) -> [usize; 2] {
 
 /// Bytes of scratch that each of `threads` threads needs for a product of these sizes.
 pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3]) -> usize {
-    let (rows, columns) = if m >= n { (m.div_ceil(threads), n) } else { (m, n.div_ceil(threads)) };
-    packed(Level::detect(), rows, columns, k).iter().sum::<usize>() * size_of::<f32>()
+    let floats = |rows, columns| packed(Level::detect(), rows, columns, k).iter().sum::<usize>();
+    // Threads share the columns of wide products, but not in chains, where each has rows of its own.
+    let by_rows = floats(m.div_ceil(threads), n);
+    let most = if m >= n { by_rows } else { by_rows.max(floats(m, n.div_ceil(threads))) };
+    most * size_of::<f32>()
 }
 
 /// Both operands for a part of the sums, in panels as high or as wide as a tile.

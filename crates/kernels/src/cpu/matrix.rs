@@ -22,7 +22,7 @@ use std::ops::Range;
 
 /// Bytes of the left operand that are packed at a time: half of a second-level cache, through which the right one passes.
 const LEFT_BYTES: usize = 1 << 20;
-/// The most rows that are packed at a time.
+/// The most rows that are packed at a time. The fewer, the more often all of the right operand passes.
 const MOST_ROWS: usize = 256;
 /// Bytes of a panel of the right operand that stay in a first-level cache while rows pass.
 const RIGHT_BYTES: usize = 32 << 10;
@@ -158,16 +158,22 @@ pub(crate) fn block(
 /// Bytes of scratch that each of `threads` threads needs for a product of m × n sums of k terms, with its share of what all of
 /// them read.
 pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3], split: bool) -> usize {
-    let own = Form { terms: k, split };
     let together = Form { terms: k.min(MOST_TERMS + STEP), split };
-    let numbers = own.panels(m.div_ceil(threads).min(most_rows(own))) + together.panels(n).div_ceil(threads);
-    numbers * size_of::<u16>()
+    let own = [true, false].map(|whole| {
+        let (rows, terms) = at_a_time(Form { terms: k, split }, whole);
+        Form { terms: terms.min(k), split }.panels(m.div_ceil(threads).min(rows))
+    });
+    (own[0].max(own[1]) + together.panels(n).div_ceil(threads)) * size_of::<u16>()
 }
 
-/// Rows of the left operand that are packed at a time.
-fn most_rows(form: Form) -> usize {
+/// Rows and terms of the left operand that are packed at a time. Long sums are cut rather than few rows taken, unless each has to be `whole`.
+fn at_a_time(form: Form, whole: bool) -> (usize, usize) {
     let panel = form.panel().max(1) * size_of::<u16>();
-    (LEFT_BYTES / panel).clamp(1, MOST_ROWS / BLOCK) * BLOCK
+    if whole {
+        return ((LEFT_BYTES / panel).clamp(1, MOST_ROWS / BLOCK) * BLOCK, form.terms.max(1));
+    }
+    let parts = (panel * MOST_ROWS / BLOCK).div_ceil(LEFT_BYTES);
+    (MOST_ROWS, form.steps().div_ceil(parts).max(1) * STEP)
 }
 
 /// What one thread computes of a product.
@@ -184,13 +190,15 @@ struct Part<'a> {
 fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     let Part { rows, columns, terms, split, right } = part;
     let form = Form { terms: terms.len(), split };
-    let group = most_rows(form);
+    let whole = matches!(product.c, SharedValues::Kept(..));
+    let (group, most) = at_a_time(form, whole);
     // Rows of bf16 are panels already.
     let kept = match product.a.data {
         Values::Kept(kept) if !product.a.by_k => Some(kept),
         _ => None,
     };
-    let for_left = if kept.is_some() { 0 } else { form.panels(rows.len().min(group)) };
+    let packed_form = Form { terms: most.min(form.terms), split };
+    let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(group)) };
     let for_right = if right.is_some() { 0 } else { form.panels(columns.len()) };
     let bytes = (for_left + for_right) * size_of::<u16>();
     let mut scratch = cpu.scratch(piece, bytes).expect("a few megabytes of scratch");
@@ -207,21 +215,27 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     let kernel = Kernel::new(cpu.units);
     for first in rows.clone().step_by(group) {
         let rows = first..(first + group).min(rows.end);
-        if let Some(sums) = product.finish.sums.filter(|_| columns.start == 0) {
-            // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
-            let sums = unsafe { sums.piece(rows.clone()) };
-            product.a.add_up(cpu.level, rows.start, terms.start, terms.len(), sums);
-        }
-        let (left, left_panel) = match kept {
-            Some(kept) => kept.left(&rows, terms.start),
-            None => {
-                // SAFETY: as above.
-                unsafe { pack(&product.a, rows.clone(), terms.start, form, Side::Left, packed) };
-                (&*packed, form.panel())
+        // A sum of no terms is a result too.
+        for from in (terms.start..terms.end.max(terms.start + 1)).step_by(most) {
+            let some = from..(from + most).min(terms.end);
+            if let Some(sums) = product.finish.sums.filter(|_| columns.start == 0) {
+                // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
+                let sums = unsafe { sums.piece(rows.clone()) };
+                product.a.add_up(cpu.level, rows.start, some.start, some.len(), sums);
             }
-        };
-        let panels = Panels { left, left_panel, right, form };
-        blocks(&kernel, &panels, Place { rows, columns: columns.clone() }, terms.clone(), product);
+            let of_some = Form { terms: some.len(), split };
+            let (left, left_panel) = match kept {
+                Some(kept) => kept.left(&rows, some.start),
+                None => {
+                    // SAFETY: as above.
+                    unsafe { pack(&product.a, rows.clone(), some.start, of_some, Side::Left, packed) };
+                    (&*packed, of_some.panel())
+                }
+            };
+            let right = &right[(from - terms.start) / STEP * form.step()..];
+            let panels = Panels { left, left_panel, right, right_panel: form.panel(), form: of_some };
+            blocks(&kernel, &panels, Place { rows: rows.clone(), columns: columns.clone() }, some, product);
+        }
     }
 }
 
@@ -231,12 +245,15 @@ struct Panels<'a> {
     /// Numbers from panel to panel of the left operand.
     left_panel: usize,
     right: &'a [u16],
+    /// Numbers from panel to panel of the right operand.
+    right_panel: usize,
+    /// Form of the terms that are multiplied, which may be some of those in the panels.
     form: Form,
 }
 
 /// All blocks of the rows and columns at `place`.
 fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, product: Product) {
-    let &Panels { left, left_panel, right, form } = panels;
+    let &Panels { left, left_panel, right, right_panel, form } = panels;
     let finish = product.finish;
     let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
     let changes = finish.bias.is_some() || finish.relu || finish.mask.is_some() || finish.cross.is_some();
@@ -248,9 +265,10 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
     let part = steps.div_ceil(steps.div_ceil(RIGHT_BYTES / size_of::<u16>() / form.step()).max(1)).max(1);
     // Blocks of a column ask together for the part of the right operand that comes next.
     let ahead_of_block = part * form.step() / place.rows.len().div_ceil(BLOCK).max(1);
+    let bottom = place.rows.end;
     for (j, first) in place.columns.clone().step_by(BLOCK).enumerate() {
         let columns = first..(first + BLOCK).min(place.columns.end);
-        let b = &right[j * form.panel()..][..form.panel()];
+        let b = &right[j * right_panel..][..form.panel()];
         for step in (0..steps.max(1)).step_by(part) {
             let ends = step + part >= steps;
             let taken = part.min(steps - step);
@@ -274,7 +292,8 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
                     false => (sums.0.as_mut_ptr(), BLOCK),
                 };
                 let (written, apart) = if ends && by_steps { product.lines(&place) } else { (to.cast(), 0) };
-                let ahead = b.as_ptr().wrapping_add((step + part) * form.step() + i * ahead_of_block);
+                let next = if ends { right_panel } else { (step + part) * form.step() };
+                let ahead = b.as_ptr().wrapping_add(next + i * ahead_of_block);
                 let (a, b) = (a[step * form.step()..].as_ptr(), b[step * form.step()..].as_ptr());
                 let (steps, split) = (taken, form.split);
                 let block =
@@ -282,8 +301,12 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
                 // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
                 unsafe { kernel.run(&block) };
                 if ends && !straight {
+                    // The block below, or the first of the next columns.
+                    let below = (BLOCK * product.n) as isize;
+                    let next =
+                        if place.rows.end < bottom { below } else { BLOCK as isize - i as isize * below };
                     // SAFETY: the block belongs to this thread.
-                    unsafe { finish::store(sums, &place, &product, last) };
+                    unsafe { finish::store(sums, &place, &product, last, next) };
                 }
             }
         }

@@ -20,7 +20,7 @@ pub(crate) struct Operand<'a> {
 impl Operand<'_> {
     /// Writes panels of `width` indices each, one after another: `panel[k·width + i]` for the `k` of `sums` and `i < width`, from the
     /// elements (i, k) of `indices` and `sums`, both counted from their starts; zeros past the end of `indices`, but anything from the
-    /// next multiple of 16 on. Panels of 8 come in pairs: there must be room for two.
+    /// next multiple of 16 on. Panels of 8 rows come in pairs: there must be room for two.
     pub(crate) fn pack(
         &self,
         level: Level,

@@ -7,20 +7,11 @@
 //! how a matrix is cut into tiles.
 #![allow(unsafe_code)]
 
+mod size;
+
 use super::level::Level;
-use std::ops::Range;
-
-/// The most rows of any level's tile.
-const MOST_ROWS: usize = 14;
-/// A tile of three vectors, which reads packed operands alone.
-const WIDE: TileSize = TileSize { rows: 8, columns: 48 };
-
-/// Rows and columns of a full tile.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TileSize {
-    pub rows: usize,
-    pub columns: usize,
-}
+pub(crate) use size::TileSize;
+use size::{MOST_ROWS, WIDE};
 
 /// Operands of one tile.
 #[derive(Clone, Copy)]
@@ -53,62 +44,6 @@ pub(crate) struct Tile {
     pub mask: *const f32,
     /// `x0`, `x` and `out` of a cross layer, laid out as `c`.
     pub cross: Option<(*const f32, *const f32, *mut f32)>,
-}
-
-impl Level {
-    /// Floats of a vector.
-    pub(crate) fn lanes(self) -> usize {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => 16,
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => 8,
-            Level::Portable => 4,
-        }
-    }
-
-    /// Tiles of products with so many columns.
-    ///
-    /// Wide tiles load less for every multiplication than tall ones: 11 loads for 24 against 16 for 28. A core that works for two threads
-    /// is short of loads before it is short of multiplications.
-    pub(crate) fn tile(self, columns: usize) -> TileSize {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 if columns > self.tall_tile().columns => WIDE,
-            _ => self.tall_tile(),
-        }
-    }
-
-    /// Tiles of products that are two vectors wide.
-    pub(crate) fn tall_tile(self) -> TileSize {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => TileSize { rows: 14, columns: 32 },
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => TileSize { rows: 6, columns: 16 },
-            Level::Portable => TileSize { rows: 4, columns: 8 },
-        }
-    }
-}
-
-impl TileSize {
-    /// Whether tiles read packed operands alone.
-    pub(crate) fn needs_packing(self) -> bool {
-        self == WIDE
-    }
-
-    /// Cuts `columns` into those of tiles. Where the last tile would have one vector of three, the last two have two each: one vector is
-    /// not enough to do for what a tile loads.
-    pub(crate) fn cut(self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let pair = if self == WIDE { WIDE.columns / 3 * 4 } else { self.columns };
-        let mut left = columns.start;
-        std::iter::from_fn(move || {
-            let (start, rest) = (left, columns.end - left);
-            let both = rest > self.columns && rest <= pair;
-            left += if both { pair / 2 } else { rest.min(self.columns) };
-            (rest > 0).then_some(start..left)
-        })
-    }
 }
 
 impl Tile {
@@ -238,9 +173,9 @@ macro_rules! tile {
             assert!(!wide || (t.a_stride, t.b_stride) == (WIDE.rows, WIDE.columns));
             let a_stride = if wide { WIDE.rows } else { t.a_stride };
             let b_stride = if wide { WIDE.columns } else { t.b_stride };
-            let ask = |line: *const f32| _mm_prefetch::<_MM_HINT_T0>(line.cast());
             // SAFETY: the operands are readable and writable as `Tile` says; prefetches may go anywhere.
             unsafe {
+                let ask = |line: *const f32| _mm_prefetch::<_MM_HINT_T0>(line.cast());
                 // Between the steps, row after row, what the results need is asked for: all at once would hold up the loads of the steps.
                 let turns = t.depth / UNROLLED;
                 let between = turns / (R + 1);
@@ -367,35 +302,6 @@ unsafe fn portable<const N: usize>(t: &Tile) {
         for (j, &sum) in sums.iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { t.finish_one(i, j, sum) };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn no_tile_of_three_vectors_leaves_one() {
-        let widths =
-            |columns: Range<usize>| -> Vec<usize> { WIDE.cut(columns).map(|some| some.len()).collect() };
-        assert_eq!(widths(0..144), [48, 48, 48]);
-        assert_eq!(widths(480..992), [[48; 10].as_slice(), &[32]].concat());
-        assert_eq!(widths(0..256), [[48; 4].as_slice(), &[32, 32]].concat());
-        assert_eq!(widths(7..56), [32, 17]);
-        assert_eq!(widths(0..16), [16]);
-        assert_eq!(widths(3..3), [0; 0]);
-        let tall = Level::Avx512.tall_tile();
-        assert_eq!(tall.cut(0..41).collect::<Vec<_>>(), [0..32, 32..41]);
-        for columns in 0..400 {
-            let cut: Vec<_> = WIDE.cut(5..5 + columns).collect();
-            assert_eq!(
-                cut.len(),
-                columns.div_ceil(WIDE.columns),
-                "{columns} columns take as many panels as there is room for"
-            );
-            assert!(cut.iter().flat_map(Range::clone).eq(5..5 + columns));
         }
     }
 }

@@ -13,7 +13,8 @@ const ALIGN: usize = 64;
 const HUGE: usize = 2 << 20;
 /// The largest of the usual pages of operating systems.
 const PAGE: usize = 64 << 10;
-/// Lines between the starts of buffers within their huge pages; see [`offset`].
+/// Places at which a buffer may begin in its first huge page, a power of two, and lines between them; see [`offset`].
+const PLACES: usize = 64;
 const APART: usize = 17;
 
 /// Gives empty memory an aligned address.
@@ -141,10 +142,15 @@ impl Drop for HostMemory {
 /// ```
 pub fn resident(bytes: u64, grown: bool) -> u64 {
     let capacity = if grown { bytes.saturating_add(bytes / 4) } else { bytes };
-    match capacity >= HUGE as u64 {
-        true => bytes.checked_next_multiple_of(HUGE as u64).unwrap_or(u64::MAX),
-        false => capacity,
+    if capacity < HUGE as u64 {
+        return capacity;
     }
+    let up = |bytes: u64, to: usize| bytes.checked_next_multiple_of(to as u64).unwrap_or(u64::MAX);
+    // What lies before the first byte belongs to the same huge page, but pushes the last bytes on.
+    let most = ((PLACES - 1) * APART * ALIGN) as u64;
+    let touched = up(bytes.saturating_add(most), HUGE);
+    let mapped = up(capacity, HUGE).max(up(capacity.saturating_add(most), PAGE));
+    touched.min(mapped)
 }
 
 fn allocate(len: usize) -> Result<NonNull<u8>, KernelError> {
@@ -159,9 +165,10 @@ fn allocate(len: usize) -> Result<NonNull<u8>, KernelError> {
 /// as the element-wise half of a cross layer does, would throw out what it is about to need, and loads would wait for stores to other buffers
 /// whose addresses end in the same bits. Neighbouring mappings get different offsets.
 fn offset(start: NonNull<u8>) -> usize {
-    // Fibonacci hashing spreads equal distances evenly over 64 places.
-    let place = ((start.addr().get() / HUGE) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-    place as usize * APART * ALIGN
+    // Fibonacci hashing spreads equal distances evenly.
+    let hash = ((start.addr().get() / HUGE) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = (hash >> (u64::BITS - PLACES.ilog2())) as usize;
+    place * APART * ALIGN
 }
 
 /// Maps at least `len` bytes behind the [`offset`] of their start, in huge pages as far as they fill them, aligned to huge pages. Huge pages are
