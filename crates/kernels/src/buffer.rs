@@ -52,15 +52,46 @@ pub enum Stored {
     Bf16Panels {
         /// Number of floats of a row.
         width: usize,
+        /// Whether each float is stored as two bf16, an upper and a lower part whose sum it nearly is: the upper parts of 32 × 32 floats, then
+        /// their lower parts.
+        split: bool,
     },
 }
 
 /// Rows of a panel, and columns of its steps.
 pub(crate) const PANEL: usize = 32;
 
-/// Columns of panels whose rows have `width` floats.
-pub(crate) fn panel_width(width: usize) -> usize {
-    width.next_multiple_of(PANEL)
+/// How panels of bf16 lie in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PanelLayout {
+    /// Numbers of a row: columns, those of zeros too, times parts.
+    row: usize,
+    /// Whether each float has an upper and a lower part.
+    pub split: bool,
+}
+
+impl PanelLayout {
+    /// The layout of rows of `width` floats.
+    pub(crate) fn new(width: usize, split: bool) -> Self {
+        Self { row: width.next_multiple_of(PANEL).saturating_mul(1 + usize::from(split)), split }
+    }
+
+    /// Numbers of so many rows, those of zeros too.
+    pub(crate) fn numbers(self, rows: usize) -> usize {
+        rows.checked_next_multiple_of(PANEL).unwrap_or(usize::MAX).saturating_mul(self.row)
+    }
+
+    /// Numbers of 32 × 32 floats.
+    pub(crate) fn block(self) -> usize {
+        PANEL * PANEL * (1 + usize::from(self.split))
+    }
+
+    /// Where the 32 columns from `column` on, a multiple of 32, of a row are: those of upper parts where there are two. Lower ones are
+    /// 32 × 32 numbers further on.
+    pub(crate) fn line(self, row: usize, column: usize) -> usize {
+        debug_assert!(column.is_multiple_of(PANEL));
+        row / PANEL * PANEL * self.row + column / PANEL * self.block() + row % PANEL * PANEL
+    }
 }
 
 impl Stored {
@@ -117,10 +148,9 @@ impl Buffer<f32> {
                     self.bytes = Bytes::zeroed(self.space().clone(), bytes)?;
                 }
             }
-            Stored::Bf16Panels { width: kept } => {
+            Stored::Bf16Panels { width: kept, split } => {
                 debug_assert_eq!(kept, width, "rows are stored in their width");
-                let padded = rows.checked_next_multiple_of(PANEL).unwrap_or(usize::MAX);
-                let numbers = padded.saturating_mul(panel_width(width));
+                let numbers = PanelLayout::new(width, split).numbers(rows);
                 // Padding is written with every block.
                 self.bytes.memory.resize(numbers.saturating_mul(size_of::<u16>()))?;
             }
@@ -285,21 +315,23 @@ impl<T: Element> Buffer<T> {
         match self.stored {
             Stored::Plain => self.read(0, &mut all)?,
             Stored::Bf16Rows { width } => self.read_bf16(width, bytemuck::cast_slice_mut(&mut all))?,
-            Stored::Bf16Panels { width } => self.read_panels(width, bytemuck::cast_slice_mut(&mut all))?,
+            Stored::Bf16Panels { width, split } => {
+                self.read_panels(width, split, bytemuck::cast_slice_mut(&mut all))?;
+            }
         }
         Ok(all)
     }
 
     /// Copies all floats, of a buffer that stores them as panels of bf16.
-    fn read_panels(&self, width: usize, all: &mut [f32]) -> Result<(), KernelError> {
-        let rows = all.len().checked_div(width).unwrap_or(0);
-        let mut panels = vec![0u16; rows.next_multiple_of(PANEL) * panel_width(width)];
+    fn read_panels(&self, width: usize, split: bool, all: &mut [f32]) -> Result<(), KernelError> {
+        let layout = PanelLayout::new(width, split);
+        let mut panels = vec![0u16; layout.numbers(all.len().checked_div(width).unwrap_or(0))];
         self.bytes.memory.read(0, bytemuck::cast_slice_mut(&mut panels))?;
         for (row, floats) in all.chunks_exact_mut(width.max(1)).enumerate() {
-            let first = row / PANEL * PANEL * panel_width(width) + row % PANEL * PANEL;
             for (column, to) in floats.iter_mut().enumerate() {
-                let bits = panels[first + column / PANEL * PANEL * PANEL + column % PANEL];
-                *to = f32::from_bits(u32::from(bits) << 16);
+                let upper = layout.line(row, column / PANEL * PANEL) + column % PANEL;
+                let part = |at: usize| f32::from_bits(u32::from(panels[at]) << 16);
+                *to = part(upper) + if split { part(upper + PANEL * PANEL) } else { 0.0 };
             }
         }
         Ok(())

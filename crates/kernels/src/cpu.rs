@@ -8,6 +8,7 @@ pub(crate) mod amx;
 mod backend;
 pub(crate) mod chain;
 pub(crate) mod codec;
+mod cross;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod dots;
 pub(crate) mod dropout;
@@ -105,12 +106,12 @@ impl Cpu {
         self.units.name(self.level)
     }
 
-    /// Whether products of the pool's precision read panels of bf16.
-    pub(crate) fn keeps_panels(&self) -> bool {
+    /// Whether products of the pool's precision read panels of bf16, and then whether those are split into two parts.
+    pub(crate) fn panels(&self) -> Option<bool> {
         #[cfg(target_arch = "x86_64")]
-        return matrix::form(self.units, self.precision, 0).is_some_and(|form| !form.split);
+        return matrix::form(self.units, self.precision, 0).map(|form| form.split);
         #[cfg(not(target_arch = "x86_64"))]
-        return false;
+        return None;
     }
 
     /// Limits the pool to the instructions one step below those in use, and returns it; `None` below `portable`.

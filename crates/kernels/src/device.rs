@@ -92,7 +92,7 @@ impl Device {
     }
 
     /// How the device keeps rows of `width` floats between two layers of a chain, which a layer of `above` outputs reads and nothing else:
-    /// as [`Device::keeps`] says, or on CPU cores that compute in bf16 as panels of bf16.
+    /// as [`Device::keeps`] says, or as panels of bf16 on CPU cores whose products are made of bf16.
     ///
     /// ```
     /// use kernels::{Device, Stored};
@@ -100,19 +100,18 @@ impl Device {
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn keeps_hidden(&self, width: usize, above: usize) -> Stored {
-        // A layer of one output is a dot product, which reads floats.
-        if self.keeps_panels() && width > 1 && above > 1 {
-            Stored::Bf16Panels { width }
-        } else {
-            self.keeps(width)
+        match self.panels() {
+            // A layer of one output is a dot product, which reads floats.
+            Some(split) if width > 1 && above > 1 => Stored::Bf16Panels { width, split },
+            _ => self.keeps(width),
         }
     }
 
-    /// Whether the device has instructions for products in bf16, and computes in it.
-    pub(crate) fn keeps_panels(&self) -> bool {
+    /// Whether the device's products read panels of bf16, and then whether those are split into two parts.
+    pub(crate) fn panels(&self) -> Option<bool> {
         match self {
-            Device::Cpu(cpu) => cpu.keeps_panels(),
-            _ => false,
+            Device::Cpu(cpu) => cpu.panels(),
+            _ => None,
         }
     }
 

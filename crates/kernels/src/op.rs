@@ -71,7 +71,7 @@ impl<'a> Check<'a> {
         self.stored(operand, buffer, size([rows, width]))
     }
 
-    /// As [`Check::rows`], of values between the layers of chains: a CPU that keeps panels of bf16 reads these too.
+    /// As [`Check::rows`], of values between the layers of chains: a CPU reads panels of bf16 of its precision too.
     pub(crate) fn hidden(
         &self,
         operand: &'static str,
@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
         width: usize,
     ) -> Result {
         match buffer.stored() {
-            Stored::Bf16Panels { width: got } if self.device.keeps_panels() => {
+            Stored::Bf16Panels { width: got, split } if self.device.panels() == Some(split) => {
                 self.equal("width of stored rows", if width == 0 { got } else { width }, got)?;
                 self.stored(operand, buffer, size([rows, width]))
             }

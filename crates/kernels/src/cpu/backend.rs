@@ -1,8 +1,8 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, chain, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer,
-    rows, sort, tensor_train, update, wire,
+    Cpu, chain, codec, cross, dropout, elementwise, fm, gradients, index, interaction, linear, lookup,
+    optimizer, rows, sort, tensor_train, update, wire,
 };
 use crate::backend::{Backend, cross_layer_in_parts};
 use crate::op::Result;
@@ -81,7 +81,7 @@ impl Backend for Cpu {
     }
 
     fn cross_backward(&self, args: CrossBackward) -> Result {
-        elementwise::cross_backward(self, args);
+        cross::cross_backward(self, args);
         Ok(())
     }
 

@@ -7,11 +7,11 @@
 use super::linear::{Weights, gradients_of, input_gradient, map, map_cross};
 use super::shared::Shared;
 use super::values::{SharedValues, Values, ValuesMut};
-use super::{Cpu, elementwise};
+use super::{Cpu, cross, elementwise};
 use crate::op::chain::CHAIN_LAYERS;
 use crate::{
-    Buffer, ChainBackward, ChainForward, ChainLayer, CrossInputs, CrossLayerBackward, CrossLayersForward,
-    InputGradient, LinearShape,
+    Buffer, ChainBackward, ChainForward, ChainLayer, CrossInputs, CrossKept, CrossLayerBackward,
+    CrossLayersForward, InputGradient, LinearShape,
 };
 use spec::placement::share;
 use spec::precision::Precision;
@@ -79,33 +79,32 @@ pub(crate) fn backward(cpu: &Cpu, args: ChainBackward) {
 pub(crate) fn cross_forward(cpu: &Cpu, args: CrossLayersForward) {
     let CrossLayersForward { rows, layers, x0, x, kept } = args;
     let mut each = layers.iter().zip(kept);
-    let outputs: [[Shared<f32>; 3]; CHAIN_LAYERS] = std::array::from_fn(|_| match each.next() {
-        Some((layer, kept)) => {
-            let h = layer.v.map_or(0, |v| rows * v.outputs);
-            let len = rows * layer.w.outputs;
-            let buffers = [(&mut kept.h, h), (&mut kept.z, len), (&mut kept.output, len)];
-            buffers.map(|(buffer, len)| Shared::new(&mut buffer.host_mut()[..len]))
-        }
-        None => [(); 3].map(|()| Shared::new(&mut [])),
-    });
+    let outputs: [(SharedValues, [Shared<f32>; 2]); CHAIN_LAYERS] =
+        std::array::from_fn(|_| match each.next() {
+            Some((layer, CrossKept { h, z, output })) => {
+                let len = rows * layer.w.outputs;
+                let wide = [z, output].map(|buffer| Shared::new(&mut buffer.host_mut()[..len]));
+                (SharedValues::of(h, rows, layer.v.map_or(0, |v| v.outputs)), wide)
+            }
+            None => (SharedValues::none(), [(); 2].map(|()| Shared::new(&mut []))),
+        });
     let (x0, x) = (x0.host(), x.host());
     cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
         let width = of(&block, layers[0].w.outputs);
         let (x0, mut x) = (&x0[width.clone()], &x[width]);
-        for (layer, [h, z, out]) in layers.iter().zip(outputs) {
+        for (layer, (h, [z, out])) in layers.iter().zip(outputs) {
             let width = of(&block, layer.w.outputs);
             // SAFETY: blocks do not overlap.
             let (z, out) = unsafe { (z.piece(width.clone()), out.piece(width)) };
-            let mut inner = x;
             if let Some(v) = layer.v {
-                let shape = v.shape(block.len());
                 // SAFETY: blocks do not overlap.
-                let h = unsafe { h.piece(of(&block, v.outputs)) };
-                map(cpu, shape, Values::Plain(x), weights(&v), false, ValuesMut::Plain(h));
-                inner = h;
+                let h = unsafe { h.some(&block, v.outputs) };
+                map(cpu, v.shape(block.len()), Values::Plain(x), weights(&v), false, h);
             }
-            let shape = layer.w.shape(block.len());
-            map_cross(cpu, shape, inner, weights(&layer.w), [x0, x], [z, out]);
+            // SAFETY: nothing else of this block is in use.
+            let h = layer.v.map(|v| unsafe { h.some(&block, v.outputs) });
+            let inner = h.as_ref().map_or(Values::Plain(x), ValuesMut::read);
+            map_cross(cpu, layer.w.shape(block.len()), inner, weights(&layer.w), [x0, x], [z, out]);
             x = out;
         }
     });
@@ -115,27 +114,32 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
     let CrossLayerBackward { rows, maps, x0, x, inputs, .. } = args;
     let CrossInputs::Summed { dx0, accumulate, first } = inputs else { return };
     let (w, width) = (maps.w, maps.w.outputs);
-    let [x0, x, h, z] = [x0, x, &args.kept.h, &args.kept.z].map(Buffer::host);
+    let rank = maps.v.map_or(0, |v| v.outputs);
+    let ([x0, x, z], h) = ([x0, x, &args.kept.z].map(Buffer::host), Values::of(&args.kept.h, rank));
     {
-        let (g, dz) = (Shared::new(args.gradient.host_mut()), Shared::new(args.dz.host_mut()));
-        let (dh, dx0) = (Shared::new(args.dh.host_mut()), Shared::new(dx0.host_mut()));
+        let (g, dx0) = (Shared::new(args.gradient.host_mut()), Shared::new(dx0.host_mut()));
+        let (dz, dh) = (SharedValues::of(args.dz, rows, width), SharedValues::of(args.dh, rows, rank));
         cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
             let (shape, wide) = (w.shape(block.len()), of(&block, width));
             // SAFETY: blocks do not overlap.
-            let (g, dz, dx0) =
-                unsafe { (g.piece(wide.clone()), dz.piece(wide.clone()), dx0.piece(wide.clone())) };
-            elementwise::cross_gradients(cpu, [&x0[wide.clone()], &z[wide.clone()], g], dz, dx0, accumulate);
+            let (g, dx0) = unsafe { (g.piece(wide.clone()), dx0.piece(wide.clone())) };
+            let operands = [&x0[wide.clone()], &z[wide.clone()], g];
+            // SAFETY: blocks do not overlap.
+            cross::gradients(cpu, width, operands, unsafe { dz.some(&block, width) }, dx0, accumulate);
+            // SAFETY: nothing else of this block is in use.
+            let dz = unsafe { dz.some(&block, width) };
+            let x = Values::Plain(&x[wide]);
             let added = InputGradient { accumulate: true, relu: false };
             match maps.v {
-                None => back(cpu, shape, &x[wide.clone()], weights(&w), dz, (g, added)),
+                None => input_gradient(cpu, shape, x, weights(&w), dz.read(), (ValuesMut::Plain(g), added)),
                 Some(v) => {
-                    let inner = of(&block, v.outputs);
                     // SAFETY: blocks do not overlap.
-                    let dh = unsafe { dh.piece(inner.clone()) };
-                    let set = InputGradient::default();
-                    back(cpu, shape, &h[inner], weights(&w), dz, (dh, set));
+                    let to = (unsafe { dh.some(&block, rank) }, InputGradient::default());
+                    input_gradient(cpu, shape, h.some(&block, rank), weights(&w), dz.read(), to);
+                    // SAFETY: nothing else of this block is in use.
+                    let dh = unsafe { dh.some(&block, rank) };
                     let shape = v.shape(block.len());
-                    back(cpu, shape, &x[wide.clone()], weights(&v), dh, (g, added));
+                    input_gradient(cpu, shape, x, weights(&v), dh.read(), (ValuesMut::Plain(g), added));
                 }
             }
             if first {
@@ -143,16 +147,10 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
             }
         });
     }
-    let (dz, dh) = (args.dz.host(), args.dh.host());
+    let (dz, dh, x) = (Values::of(args.dz, width), Values::of(args.dh, rank), Values::Plain(x));
     match maps.v {
-        None => {
-            parameter_gradients(cpu, rows, 1, |_| (w, Values::Plain(x), Values::Plain(dz)), args.gradients)
-        }
-        Some(v) => {
-            let operands =
-                [(w, h, dz), (v, x, dh)].map(|(map, x, dy)| (map, Values::Plain(x), Values::Plain(dy)));
-            parameter_gradients(cpu, rows, 2, |i| operands[i], args.gradients);
-        }
+        None => parameter_gradients(cpu, rows, 1, |_| (w, x, dz), args.gradients),
+        Some(v) => parameter_gradients(cpu, rows, 2, |i| [(w, h, dz), (v, x, dh)][i], args.gradients),
     }
 }
 
@@ -233,16 +231,4 @@ fn shared<'a>(
         Some((layer, buffer)) => SharedValues::of(buffer, rows, layer.outputs),
         None => SharedValues::none(),
     })
-}
-
-/// [`input_gradient`] of rows of floats.
-fn back(
-    cpu: &Cpu,
-    shape: LinearShape,
-    x: &[f32],
-    weights: Weights,
-    dy: &[f32],
-    (dx, into): (&mut [f32], InputGradient),
-) {
-    input_gradient(cpu, shape, Values::Plain(x), weights, Values::Plain(dy), (ValuesMut::Plain(dx), into));
 }

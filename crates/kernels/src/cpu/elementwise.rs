@@ -1,4 +1,4 @@
-//! Passes over memory: cross layers backward, losses, copies and sums of columns, ordered sums.
+//! Passes over memory: losses, copies and sums of columns, ordered sums.
 //!
 //! Plain loops, one pass each, compiled for the machine's vectors by [`super::level::Level::run`]; threads divide the
 //! elements. Losses and probabilities need `exp` in double precision, which has no vector form with the same bits: there
@@ -6,17 +6,14 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::Level;
 use super::shared::Shared;
 use super::stream;
 use crate::reference::elementwise as reference;
-use crate::{ColumnCopy, CrossBackward, KernelError};
+use crate::{ColumnCopy, KernelError};
 use std::ops::Range;
 
 /// Elements that are worth a thread of their own.
 const GRAIN: usize = 16 << 10;
-/// Elements that are computed aside before they are written past the caches.
-const BLOCK: usize = 1 << 10;
 /// Samples whose losses or probabilities are worth a thread of their own.
 const SAMPLES: usize = 1 << 10;
 
@@ -133,67 +130,6 @@ pub(crate) fn sigmoid(cpu: &Cpu, logits: &[f32], out: &mut [f32]) {
         // SAFETY: pieces do not overlap.
         reference::sigmoid(&logits[range.clone()], unsafe { out.piece(range) });
     });
-}
-
-pub(crate) fn cross_backward(cpu: &Cpu, args: CrossBackward) {
-    let CrossBackward { len, accumulate, .. } = args;
-    let (dz, dx0) = (&mut args.dz.host_mut()[..len], &mut args.dx0.host_mut()[..len]);
-    cross_gradients(cpu, [args.x0.host(), args.z.host(), args.dout.host()], dz, dx0, accumulate);
-}
-
-/// `dz = dout ⊙ x0`, `dx0 (+)= dout ⊙ z`, over the elements of `dz`.
-pub(crate) fn cross_gradients(
-    cpu: &Cpu,
-    [x0, z, dout]: [&[f32]; 3],
-    dz: &mut [f32],
-    dx0: &mut [f32],
-    accumulate: bool,
-) {
-    let (len, streamed) = (dz.len(), stream::pays(dz.len()));
-    let (dz, dx0) = (Shared::new(dz), Shared::new(dx0));
-    cpu.divide(len, GRAIN, &|_, range| {
-        let mut blocks = [[0f32; BLOCK]; 2];
-        for first in range.clone().step_by(BLOCK) {
-            let range = first..range.end.min(first + BLOCK);
-            // SAFETY: pieces do not overlap.
-            let (dz, dx0) = unsafe { (dz.piece(range.clone()), dx0.piece(range.clone())) };
-            let (x0, z, dout) = (&x0[range.clone()], &z[range.clone()], &dout[range]);
-            if !streamed {
-                cross_block(cpu.level, [x0, z, dout], accumulate, dz, dx0);
-                continue;
-            }
-            let [dz_block, dx0_block] = blocks.each_mut().map(|block| &mut block[..dz.len()]);
-            if accumulate {
-                cross_block(cpu.level, [x0, z, dout], true, dz_block, dx0);
-            } else {
-                cross_block(cpu.level, [x0, z, dout], false, dz_block, dx0_block);
-                stream::copy(dx0_block, dx0);
-            }
-            stream::copy(dz_block, dz);
-        }
-        stream::fence();
-    });
-}
-
-/// `dz = dout ⊙ x0`, and `dx0 = dout ⊙ z` or that added to it, for some elements; inputs are `x0`, `z` and `dout`.
-fn cross_block(level: Level, [x0, z, dout]: [&[f32]; 3], accumulate: bool, dz: &mut [f32], dx0: &mut [f32]) {
-    level.run(
-        #[inline(always)]
-        || {
-            let all = dz.iter_mut().zip(dx0).zip(x0).zip(z).zip(dout);
-            if accumulate {
-                for ((((dz, dx0), x0), z), dout) in all {
-                    *dz = dout * x0;
-                    *dx0 += dout * z;
-                }
-            } else {
-                for ((((dz, dx0), x0), z), dout) in all {
-                    *dz = dout * x0;
-                    *dx0 = dout * z;
-                }
-            }
-        },
-    );
 }
 
 pub(crate) fn copy_columns(

@@ -1,14 +1,15 @@
 //! Blocks of sums that matrix units computed, on their way to a result.
 //!
 //! Finished as tiles of f32 are: bias, then ReLU or mask, then the element-wise half of a cross layer. A result that is kept in panels of
-//! bf16 is rounded last.
+//! bf16 is rounded last, and split into two parts where its panels have two.
 #![allow(unsafe_code)]
 
 use super::amx::BLOCK;
 use super::gemm::Product;
-use super::panels::round;
+use super::panels::{round, round_rest};
 use super::shared::Shared;
 use super::values::{SharedValues, Values};
+use crate::buffer::PanelLayout;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -88,7 +89,10 @@ pub(crate) unsafe fn store(sums: &Sums, place: &Place, product: &Product, last: 
     unsafe {
         match product.c {
             SharedValues::Plain(c) => store_floats(sums, place, product, (c, next), last),
-            SharedValues::Kept(panels, width) => keep(sums, place, product, panels, width),
+            SharedValues::Kept(panels, layout) if layout.split => {
+                keep::<true>(sums, place, product, panels, layout);
+            }
+            SharedValues::Kept(panels, layout) => keep::<false>(sums, place, product, panels, layout),
         }
     }
 }
@@ -205,13 +209,21 @@ unsafe fn store_floats(
 /// # Safety
 /// As for [`store`].
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-unsafe fn keep(sums: &Sums, place: &Place, product: &Product, panels: Shared<u16>, width: usize) {
+unsafe fn keep<const SPLIT: bool>(
+    sums: &Sums,
+    place: &Place,
+    product: &Product,
+    panels: Shared<u16>,
+    layout: PanelLayout,
+) {
     let finish = product.finish;
     assert!(finish.cross.is_none() && !finish.add, "panels of bf16 are not added to");
     assert!(place.rows.start.is_multiple_of(BLOCK) && place.columns.start.is_multiple_of(BLOCK));
-    let at = place.rows.start * width + place.columns.start * BLOCK;
+    let at = layout.line(place.rows.start, place.columns.start);
     // SAFETY: the block belongs to this thread, says the caller.
-    let (lines, _) = unsafe { panels.piece(at..at + BLOCK * BLOCK) }.as_chunks_mut::<BLOCK>();
+    let (lines, _) = unsafe { panels.piece(at..at + layout.block()) }.as_chunks_mut::<BLOCK>();
+    let (lines, lower_lines) = lines.split_at_mut(BLOCK);
+    assert_eq!(lower_lines.len(), if SPLIT { BLOCK } else { 0 });
     let (masks, mask, zero) = (place.masks(), MaskAt::new(place, product), _mm512_setzero_ps());
     let bias = finish.bias.map(|bias| &bias[place.columns.clone()]);
     let bias = [0, 16].map(|half| match bias {
@@ -237,8 +249,14 @@ unsafe fn keep(sums: &Sums, place: &Place, product: &Product, panels: Shared<u16
                 *value = _mm512_maskz_mov_ps(kept & masks[v], sum);
             }
         }
+        let upper = round(values[0], values[1]);
         // SAFETY: a line is as large as a register.
-        unsafe { _mm512_mask_storeu_epi32(line.as_mut_ptr().cast(), u16::MAX, round(values[0], values[1])) };
+        unsafe { _mm512_mask_storeu_epi32(line.as_mut_ptr().cast(), u16::MAX, upper) };
+        if SPLIT {
+            let lower = round_rest(values[0], values[1], upper);
+            // SAFETY: as above.
+            unsafe { _mm512_mask_storeu_epi32(lower_lines[row].as_mut_ptr().cast(), u16::MAX, lower) };
+        }
     }
 }
 

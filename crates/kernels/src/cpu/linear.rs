@@ -72,7 +72,7 @@ pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: Values, weights: Weights, re
 /// A linear map without activation, and the cross layer it is part of: `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
 pub(crate) fn forward_cross(cpu: &Cpu, args: LinearCrossForward) {
     let weights = Weights::find(args.shape, args.parameters, args.at, args.packed);
-    let (h, x0_x) = (args.h.host(), [args.x0.host(), args.x.host()]);
+    let (h, x0_x) = (Values::Plain(args.h.host()), [args.x0.host(), args.x.host()]);
     map_cross(cpu, args.shape, h, weights, x0_x, [args.z.host_mut(), args.out.host_mut()]);
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn forward_cross(cpu: &Cpu, args: LinearCrossForward) {
 pub(crate) fn map_cross(
     cpu: &Cpu,
     LinearShape { rows, inputs, outputs }: LinearShape,
-    h: &[f32],
+    h: Values,
     weights: Weights,
     [x0, x]: [&[f32]; 2],
     [z, out]: [&mut [f32]; 2],
 ) {
-    let a = Operand { data: Values::Plain(h), stride: inputs, by_k: false };
+    let a = Operand { data: h, stride: inputs, by_k: false };
     let b = Operand { data: Values::Plain(weights.matrix), stride: inputs, by_k: false };
     let out = Shared::new(&mut out[..rows * outputs]);
     let finish = Finish { bias: weights.bias, cross: Some(Cross { x0, x, out }), ..Finish::default() };

@@ -257,7 +257,10 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
     let finish = product.finish;
     let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
     let changes = finish.bias.is_some() || finish.relu || finish.mask.is_some() || finish.cross.is_some();
-    let floats = matches!(product.c, SharedValues::Plain(_));
+    let (floats, result_lines) = match product.c {
+        SharedValues::Plain(_) => (true, 2 * BLOCK),
+        SharedValues::Kept(_, layout) => (false, layout.block() * size_of::<u16>() / 64),
+    };
     assert!(floats || (terms.start == 0 && last), "panels of bf16 get whole sums");
     let mut sums = [Sums([0.0; BLOCK * BLOCK]); MOST_ROWS / BLOCK];
     let steps = form.steps();
@@ -275,8 +278,8 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
             for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut sums) {
                 let rows = first..(first + BLOCK).min(place.rows.end);
                 let place = Place { rows, columns: columns.clone() };
-                // Short sums are over before they have asked for all lines of the result: 64 of floats, 32 of bf16.
-                let by_steps = 4 * taken >= if floats { 2 * BLOCK } else { BLOCK };
+                // Short sums are over before they have asked for all lines of the result.
+                let by_steps = 4 * taken >= result_lines;
                 if ends {
                     place.prefetch(&product, !by_steps);
                 }
@@ -330,8 +333,8 @@ impl Product<'_> {
                 let first = c.address(place.rows.start * self.n + place.columns.start);
                 (first.cast(), self.n * size_of::<f32>())
             }
-            SharedValues::Kept(panels, width) => {
-                let first = panels.address(place.rows.start * width + place.columns.start * BLOCK);
+            SharedValues::Kept(panels, layout) => {
+                let first = panels.address(layout.line(place.rows.start, place.columns.start));
                 (first.cast(), 128)
             }
         }

@@ -87,9 +87,18 @@ impl Operand<'_> {
                     level.run(
                         #[inline(always)]
                         || {
+                            let float = |&bits: &u16| f32::from_bits(u32::from(bits) << 16);
                             for k in from..from + depth {
-                                for (sum, &bits) in sums.iter_mut().zip(kept.line(k, column)) {
-                                    *sum += f32::from_bits(u32::from(bits) << 16);
+                                let upper = kept.line(k, column).iter().map(float);
+                                if kept.split() {
+                                    let lower = kept.lower_line(k, column).iter().map(float);
+                                    for ((sum, upper), lower) in sums.iter_mut().zip(upper).zip(lower) {
+                                        *sum += upper + lower;
+                                    }
+                                } else {
+                                    for (sum, value) in sums.iter_mut().zip(upper) {
+                                        *sum += value;
+                                    }
                                 }
                             }
                         },

@@ -75,7 +75,7 @@ pub(crate) unsafe fn pack(
     let data = match operand.data {
         Values::Plain(data) => data,
         Values::Kept(kept) => {
-            assert!(operand.by_k && !form.split, "sums over rows of bf16");
+            assert!(operand.by_k && form.split == kept.split(), "sums over rows of bf16");
             // SAFETY: the instructions exist, says the caller.
             return unsafe { pack_kept(kept, indices, terms, form, side, to) };
         }
@@ -145,21 +145,24 @@ fn pack_kept(kept: Kept, indices: Range<usize>, terms: Range<usize>, form: Form,
     for (step, first) in terms.clone().step_by(STEP).enumerate() {
         let end = (first + STEP).min(terms.end);
         for (panel, column) in indices.clone().step_by(BLOCK).enumerate() {
-            let to = &mut to[panel * form.panel() + step * form.step()..][..2 * TILE];
+            let to = &mut to[panel * form.panel() + step * form.step()..][..form.step()];
             let (tiles, _) = to.as_chunks_mut::<TILE>();
-            for (half, to) in tiles.iter_mut().enumerate() {
+            // Both halves of 32 columns, then those of lower parts.
+            for (i, to) in tiles.iter_mut().enumerate() {
+                let (half, lower) = (i % 2, i >= 2);
                 let mut tile = [_mm512_setzero_si512(); 16];
                 #[allow(
                     clippy::needless_range_loop,
                     reason = "loops of known length keep the tile in registers"
                 )]
                 for i in 0..16 {
-                    let pair = [first + 2 * i, first + 2 * i + 1].map(|row| match row < end {
+                    let pair = [first + 2 * i, first + 2 * i + 1].map(|row| {
+                        if row >= end {
+                            return _mm256_setzero_si256();
+                        }
+                        let line = if lower { kept.lower_line(row, column) } else { kept.line(row, column) };
                         // SAFETY: half a line is as large as half a register.
-                        true => unsafe {
-                            _mm256_loadu_si256(kept.line(row, column)[half * 16..][..16].as_ptr().cast())
-                        },
-                        false => _mm256_setzero_si256(),
+                        unsafe { _mm256_loadu_si256(line[half * 16..][..16].as_ptr().cast()) }
                     });
                     let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair[0]), pair[1]);
                     // Even and odd terms of an index are neighbours.
@@ -242,9 +245,7 @@ unsafe fn tile<const BY_K: bool, const TURNS: bool, const LOWER: bool, const WHO
         };
         let mut rounded = round(first, second);
         if LOWER {
-            let low = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(rounded)));
-            let high = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64::<1>(rounded)));
-            rounded = round(low, high);
+            rounded = round_rest(first, second, rounded);
         }
         // Even and odd terms of an index are neighbours.
         tile[i] = if BY_K { _mm512_permutexvar_epi16(interleaved(), rounded) } else { rounded };
@@ -289,6 +290,15 @@ fn interleaved() -> __m512i {
 pub(crate) fn round(first: __m512, second: __m512) -> __m512i {
     // SAFETY: two names of the same register.
     unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
+}
+
+/// Rounds what `rounded`, as [`round`] gives it, leaves of two vectors.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+#[inline]
+pub(crate) fn round_rest(first: __m512, second: __m512, rounded: __m512i) -> __m512i {
+    let low = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(rounded)));
+    let high = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64::<1>(rounded)));
+    round(low, high)
 }
 
 /// Numbers in bf16 as f32.

@@ -1,12 +1,12 @@
 //! Values of layers as buffers store them: floats one after another, or bf16 in panels.
 //!
 //! A [`Kept`] matrix is stored as products read their left operand ([`panels`](super::panels)): panels of 32 rows, each in steps of 32
-//! columns, and each step row by row. A product that reads it packs nothing, and one that writes it stores half the bytes, each block of
-//! 32 × 32 in one piece. Whoever writes a block fills it with zeros past the last row and the last column.
+//! columns, and each step row by row. A product that reads it packs nothing, and one that writes it stores each block of 32 × 32 in one
+//! piece, of half the bytes where numbers have one part. Whoever writes a block fills it with zeros past the last row and the last column.
 #![allow(unsafe_code)]
 
 use super::shared::Shared;
-use crate::buffer::{PANEL, panel_width};
+use crate::buffer::{PANEL, PanelLayout};
 use crate::{Buffer, Stored};
 use std::ops::Range;
 
@@ -23,8 +23,7 @@ pub(crate) enum Values<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Kept<'a> {
     panels: &'a [u16],
-    /// Columns, with those of zeros behind the last.
-    width: usize,
+    layout: PanelLayout,
     /// Row of the panels that counts as the first.
     first: usize,
 }
@@ -33,9 +32,11 @@ impl<'a> Values<'a> {
     /// Rows of `width` values of a buffer.
     pub(crate) fn of(buffer: &'a Buffer<f32>, width: usize) -> Self {
         match buffer.stored() {
-            Stored::Bf16Panels { .. } => {
-                Self::Kept(Kept { panels: buffer.host_panels(), width: panel_width(width), first: 0 })
-            }
+            Stored::Bf16Panels { split, .. } => Self::Kept(Kept {
+                panels: buffer.host_panels(),
+                layout: PanelLayout::new(width, split),
+                first: 0,
+            }),
             _ => Self::Plain(buffer.host()),
         }
     }
@@ -58,11 +59,21 @@ impl<'a> Values<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// The 32 columns from `column` on, a multiple of 32, of a row.
+    /// Whether each number has an upper and a lower part.
+    pub(crate) fn split(&self) -> bool {
+        self.layout.split
+    }
+
+    /// The 32 columns from `column` on, a multiple of 32, of a row: upper parts where there are two.
     pub(crate) fn line(&self, row: usize, column: usize) -> &'a [u16] {
-        debug_assert!(column.is_multiple_of(PANEL));
-        let row = self.first + row;
-        let at = row / PANEL * PANEL * self.width + column * PANEL + row % PANEL * PANEL;
+        let at = self.layout.line(self.first + row, column);
+        &self.panels[at..at + PANEL]
+    }
+
+    /// The lower parts of the 32 columns from `column` on, a multiple of 32, of a row.
+    pub(crate) fn lower_line(&self, row: usize, column: usize) -> &'a [u16] {
+        assert!(self.split(), "numbers of two parts");
+        let at = self.layout.line(self.first + row, column) + PANEL * PANEL;
         &self.panels[at..at + PANEL]
     }
 
@@ -71,16 +82,16 @@ impl<'a> Kept<'a> {
     pub(crate) fn left(&self, rows: &Range<usize>, from: usize) -> (&'a [u16], usize) {
         let first = self.first + rows.start;
         assert!(first.is_multiple_of(PANEL) && from.is_multiple_of(PANEL), "panels from their beginning");
-        let end = (first + rows.len()).next_multiple_of(PANEL) * self.width;
-        (&self.panels[..end][first * self.width + from * PANEL..], PANEL * self.width)
+        let panels = &self.panels[..self.layout.numbers(first + rows.len())];
+        (&panels[self.layout.line(first, from)..], self.layout.numbers(PANEL))
     }
 }
 
 /// Rows of a matrix, to be written.
 pub(crate) enum ValuesMut<'a> {
     Plain(&'a mut [f32]),
-    /// Panels of bf16, and their columns with those of zeros.
-    Kept(&'a mut [u16], usize),
+    /// Panels of bf16.
+    Kept(&'a mut [u16], PanelLayout),
 }
 
 impl ValuesMut<'_> {
@@ -88,7 +99,7 @@ impl ValuesMut<'_> {
     pub(crate) fn read(&self) -> Values<'_> {
         match self {
             Self::Plain(floats) => Values::Plain(floats),
-            Self::Kept(panels, width) => Values::Kept(Kept { panels, width: *width, first: 0 }),
+            Self::Kept(panels, layout) => Values::Kept(Kept { panels, layout: *layout, first: 0 }),
         }
     }
 }
@@ -97,18 +108,17 @@ impl ValuesMut<'_> {
 #[derive(Clone, Copy)]
 pub(crate) enum SharedValues<'a> {
     Plain(Shared<'a, f32>),
-    /// Panels of bf16, and their columns with those of zeros.
-    Kept(Shared<'a, u16>, usize),
+    /// Panels of bf16.
+    Kept(Shared<'a, u16>, PanelLayout),
 }
 
 impl<'a> SharedValues<'a> {
     /// `rows` rows of `width` values of a buffer.
     pub(crate) fn of(buffer: &'a mut Buffer<f32>, rows: usize, width: usize) -> Self {
         match buffer.stored() {
-            Stored::Bf16Panels { .. } => {
-                let padded = panel_width(width);
-                let numbers = rows.next_multiple_of(PANEL) * padded;
-                Self::Kept(Shared::new(&mut buffer.host_panels_mut()[..numbers]), padded)
+            Stored::Bf16Panels { split, .. } => {
+                let layout = PanelLayout::new(width, split);
+                Self::Kept(Shared::new(&mut buffer.host_panels_mut()[..layout.numbers(rows)]), layout)
             }
             _ => Self::Plain(Shared::new(&mut buffer.host_mut()[..rows * width])),
         }
@@ -123,7 +133,7 @@ impl<'a> SharedValues<'a> {
     pub(crate) fn new(values: ValuesMut<'a>) -> Self {
         match values {
             ValuesMut::Plain(floats) => Self::Plain(Shared::new(floats)),
-            ValuesMut::Kept(panels, width) => Self::Kept(Shared::new(panels), width),
+            ValuesMut::Kept(panels, layout) => Self::Kept(Shared::new(panels), layout),
         }
     }
 
@@ -136,10 +146,10 @@ impl<'a> SharedValues<'a> {
         unsafe {
             match self {
                 Self::Plain(floats) => ValuesMut::Plain(floats.piece(rows.start * width..rows.end * width)),
-                Self::Kept(panels, padded) => {
+                Self::Kept(panels, layout) => {
                     assert!(rows.start.is_multiple_of(PANEL), "panels from their beginning");
-                    let numbers = rows.start * padded..rows.end.next_multiple_of(PANEL) * padded;
-                    ValuesMut::Kept(panels.piece(numbers), *padded)
+                    let numbers = layout.numbers(rows.start)..layout.numbers(rows.end);
+                    ValuesMut::Kept(panels.piece(numbers), *layout)
                 }
             }
         }

@@ -194,7 +194,7 @@ fn check_layers(
 }
 
 /// Refuses panels of bf16 as the input or output of a layer with one output, which reads and writes floats.
-fn reads(check: &Check, layer: &ChainLayer, x: &Buffer<f32>) -> Result {
+pub(crate) fn reads(check: &Check, layer: &ChainLayer, x: &Buffer<f32>) -> Result {
     match x.stored() {
         Stored::Bf16Panels { .. } if layer.outputs == 1 => Err(KernelError::StoredAsRows { op: check.op }),
         _ => Ok(()),

@@ -3,7 +3,7 @@
 //! As a chain of linear layers, cross layers give the bits of their parts one by one, and threads need not meet after every
 //! part.
 
-use super::chain::{CHAIN_LAYERS, apart};
+use super::chain::{CHAIN_LAYERS, apart, reads};
 use super::{Check, Result, size};
 use crate::{Buffer, ChainLayer, Device, KernelError, Space};
 
@@ -19,7 +19,8 @@ pub struct CrossMaps<'a> {
 /// Results of a cross layer's forward pass, which the backward pass reads.
 #[derive(Debug)]
 pub struct CrossKept {
-    /// Inner vector of each sample, rows × rank; empty at full rank.
+    /// Inner vector of each sample, rows × rank; empty at full rank. Stored as the caller likes ([`Device::keeps_hidden`]), as are the gradients
+    /// of `h` and `z` of a backward pass.
     pub h: Buffer<f32>,
     /// Result of the last map, rows × width.
     pub z: Buffer<f32>,
@@ -216,10 +217,11 @@ impl Device {
         let width = maps.w.outputs;
         maps.check(&check, op, rows, width)?;
         args.kept.check(&check, rows, &maps)?;
-        let wide = [("x0", args.x0), ("x", args.x), ("gradient", &*args.gradient), ("dz", &*args.dz)];
-        for (operand, buffer) in wide {
+        for (operand, buffer) in [("x0", args.x0), ("x", args.x), ("gradient", &*args.gradient)] {
             check.rows(operand, buffer, rows, width)?;
         }
+        reads(&check, &maps.w, args.dz)?;
+        check.hidden("dz", args.dz, rows, width)?;
         match &args.inputs {
             CrossInputs::Summed { dx0, .. } => check.buffer("dx0", dx0, size([rows, width]))?,
             CrossInputs::Kept { dx } => check.rows("dx", dx, rows, width)?,
@@ -365,8 +367,8 @@ fn inner(
     rows: usize,
     maps: &CrossMaps,
 ) -> Result {
-    match maps.v {
-        Some(v) => check.rows(operand, buffer, rows, v.outputs),
-        None => check.buffer(operand, buffer, 0),
-    }
+    let Some(v) = maps.v else { return check.buffer(operand, buffer, 0) };
+    reads(check, &v, buffer)?;
+    reads(check, &maps.w, buffer)?;
+    check.hidden(operand, buffer, rows, v.outputs)
 }

@@ -117,8 +117,8 @@ impl Chain {
         buffers
     }
 
-    /// A chain whose values between layers are kept in bf16 gives the bits of one that keeps floats, for products round them in any case;
-    /// gradients of biases alone are sums of rounded gradients.
+    /// A chain whose values between layers are kept in bf16 gives the bits of one that keeps floats, for products round or split them in any
+    /// case; gradients of biases alone are sums of rounded gradients.
     fn compare_hidden(&self, device: &Device, input: Option<bool>, shares: usize) {
         let rows = self.rows;
         let floats = self.run(device, true, input, shares);
@@ -137,7 +137,7 @@ impl Chain {
         let (values, rest) = expected.split_at_mut(2 * layers.len());
         for (buffer, expected) in outputs.iter().chain(&dys).zip(&mut *values) {
             if kept(buffer) {
-                expected.iter_mut().for_each(|value| *value = half::bf16::from_f32(*value).to_f32());
+                expected.iter_mut().for_each(|value| *value = as_kept(*value, buffer.stored()));
             }
         }
         let dy_values = &values[layers.len()..];
@@ -268,11 +268,22 @@ proptest! {
     }
 }
 
-/// Pools that compute in bf16, by all instructions that this machine has for it.
-fn in_bf16() -> Vec<Device> {
+/// A float as panels of bf16 store it.
+pub fn as_kept(value: f32, stored: Stored) -> f32 {
+    let round = |value: f32| half::bf16::from_f32(value).to_f32();
+    match stored {
+        Stored::Bf16Panels { split: true, .. } => round(value) + round(value - round(value)),
+        Stored::Bf16Panels { split: false, .. } => round(value),
+        _ => value,
+    }
+}
+
+/// Pools whose products are made of bf16, by all instructions that this machine has for it.
+pub fn in_bf16() -> Vec<Device> {
     let all = |threads| std::iter::successors(Some(Cpu::new(threads).unwrap()), Cpu::below);
     let cpus = [1, 2, 3].into_iter().flat_map(all);
-    cpus.map(|cpu| Device::Cpu(cpu).in_precision(Precision::Bf16)).collect()
+    let of = |cpu: Cpu| [Precision::Bf16, Precision::F32x3].map(|p| Device::Cpu(cpu.clone()).in_precision(p));
+    cpus.flat_map(of).collect()
 }
 
 #[test]
@@ -313,7 +324,7 @@ proptest! {
 #[test]
 fn panels_are_refused_where_nothing_reads_them() {
     let device = Device::cpu(1).unwrap();
-    let stored = Stored::Bf16Panels { width: 2 };
+    let stored = Stored::Bf16Panels { width: 2, split: false };
     let mut panels = Buffer::new(&device);
     panels.resize_rows(stored, 3, 2).unwrap();
     assert_eq!((panels.len(), panels.stored()), (6, stored));

@@ -1,6 +1,6 @@
 //! Cross layers: the bits of their parts on every device, and rows that a GPU keeps near the reference in every precision.
 
-use crate::chains::{single_backward, single_forward};
+use crate::chains::{as_kept, in_bf16, single_backward, single_forward};
 use crate::support::*;
 use kernels::{
     Buffer, ChainLayer, CrossBackward, CrossInputs, CrossKept, CrossLayerBackward, CrossLayersBackward,
@@ -52,6 +52,9 @@ struct Buffers {
 }
 
 impl Cross {
+    /// Bits of the buffers that only products read: `h`, and the gradients of `z` and `h`.
+    const HIDDEN: u64 = 1 << 0 | 1 << 6 | 1 << 7;
+
     fn new([rows, width, rank, count]: [usize; 4], seed: u64) -> Self {
         let mut numbers = Numbers(seed);
         let inner = if rank == 0 { width } else { rank };
@@ -103,11 +106,13 @@ impl Cross {
         }
     }
 
-    /// Room for rows, as the device keeps them if the bit says so.
+    /// Room for rows, as the device keeps them if the bit says so: by themselves, or where only products read them.
     fn room(&self, device: &Device, bit: u32, width: usize) -> Buffer<f32> {
         let mut room = on(device, &numbers_like(self.rows * width));
         if self.kept >> bit & 1 == 1 {
-            room.resize_rows(device.keeps(width), self.rows, width).unwrap();
+            let hidden = Self::HIDDEN >> bit & 1 == 1;
+            let stored = if hidden { device.keeps_hidden(width, self.width) } else { device.keeps(width) };
+            room.resize_rows(stored, self.rows, width).unwrap();
         }
         room
     }
@@ -282,6 +287,57 @@ proptest! {
             assert_eq!(run(How::Summed), parts);
             assert_eq!(run(How::Kept), parts);
             assert_eq!(run(How::Together), parts[..parts.len() - 3]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// What only products read may be kept in bf16, for products round or split it in any case; gradients of biases alone are sums of rounded
+    /// gradients.
+    #[test]
+    fn values_kept_in_bf16_give_the_bits_of_floats(
+        rows in 0..500usize, width in 1..80usize, rank in 0..40usize, count in 1..4usize, shares in 1..3usize,
+        packs: bool, seed: u64,
+    ) {
+        let mut cross = Cross { shares, packs, ..Cross::new([rows, width, rank, count], seed) };
+        for device in in_bf16() {
+            cross.kept = 0;
+            let mut expected = cross.run(&device, How::Summed);
+            cross.kept = Cross::HIDDEN;
+            let mut got = cross.run(&device, How::Summed);
+            let stored = |width: usize| device.keeps_hidden(width, cross.width);
+            // Behind the results of layers: the gradients of x0, of parameters, of x, z and h.
+            let (of_parameters, last) = (3 * count + 1, expected.len() - 1);
+            for h in (0..count).map(|layer| 3 * layer).chain([last]) {
+                expected[h].iter_mut().for_each(|value| *value = as_kept(*value, stored(rank)));
+            }
+            expected[last - 1].iter_mut().for_each(|value| *value = as_kept(*value, stored(width)));
+            for share in 0..shares {
+                let samples = spec::placement::share(rows, shares, share);
+                for layer in 0..count {
+                    let bias = cross.at(layer)[1].bias.unwrap();
+                    let bias = bias..bias + width;
+                    // Of the layers above, no gradient of z is left to add up.
+                    if layer > 0 {
+                        let exact = &expected[of_parameters + share][bias.clone()];
+                        got[of_parameters + share][bias].copy_from_slice(exact);
+                        continue;
+                    }
+                    let dz = expected[last - 1].clone();
+                    for (column, sum) in expected[of_parameters + share][bias].iter_mut().enumerate() {
+                        let dz = |row: usize| dz[row * width + column];
+                        *sum = samples.clone().map(dz).fold(0.0, |sum, dz| sum + dz);
+                    }
+                }
+            }
+            let of_each = |one: Vec<f32>| one.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let bits = |all: Vec<Vec<f32>>| all.into_iter().map(of_each).collect::<Vec<_>>();
+            for (i, (got, expected)) in bits(got).into_iter().zip(bits(expected)).enumerate() {
+                let of = format!("{rows} rows, width {width}, rank {rank}, {count} layers");
+                assert!(got == expected, "result {i} of {of}");
+            }
         }
     }
 }

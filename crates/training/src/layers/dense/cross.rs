@@ -102,7 +102,7 @@ impl CrossNet {
         let (width, stored, last) = (self.width, device.keeps(self.width), self.layers.len() - 1);
         pack_all(device, parameters, self.maps())?;
         for (i, (layer, CrossKept { h, z, output })) in self.layers.iter().zip(&mut self.kept).enumerate() {
-            h.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
+            h.resize_rows(device.keeps_hidden(layer.rank, width), rows, layer.rank)?;
             z.resize_rows(stored, rows, width)?;
             let given = if i == last && !self.keeps_output { Stored::Plain } else { stored };
             output.resize_rows(given, rows, width)?;
@@ -149,7 +149,7 @@ impl CrossNet {
             }
         }
         dx0.resize(rows * width)?;
-        self.dz.resize_rows(stored, rows, width)?;
+        self.dz.resize_rows(device.keeps_hidden(width, width), rows, width)?;
         let (complete, summed) = (layers.start == 0, stored == Stored::Plain);
         if !summed && layers == (0..last + 1) && self.can_go_together() {
             return self.backward_together(device, parameters, rows, (input, dx0));
@@ -158,7 +158,7 @@ impl CrossNet {
         for i in layers.rev() {
             let layer = &self.layers[i];
             let (before, rest) = self.kept.split_at(i);
-            self.dh.resize_rows(device.keeps(layer.rank), rows, layer.rank)?;
+            self.dh.resize_rows(device.keeps_hidden(layer.rank, width), rows, layer.rank)?;
             let (below, above) = self.gradients.split_at_mut(i + 1);
             let (gradient, inputs) = if summed {
                 let (accumulate, first) = (i != last, i == 0);
