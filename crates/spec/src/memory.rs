@@ -182,10 +182,10 @@ impl<'a> Buffers<'a> {
 
 /// What a block keeps of the forward pass, and what the backward pass needs besides; `of` gives the bytes of so many columns.
 fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
+    // What only products read may be stored in two parts of bf16, padded to 32 columns: more than f32 where layers are narrow.
+    let hidden = |width: usize| of(width.next_multiple_of(32));
     match &block.layers {
         Layers::Mlp(layers) => {
-            // What lies between two layers may be stored in bf16, padded to 32 columns: more than f32 where layers are narrow.
-            let hidden = |width: usize| of(width.max(width.next_multiple_of(32) / 2));
             let last = layers.last().map_or(0.0, |layer| of(layer.outputs));
             let below_last = &layers[..layers.len().saturating_sub(1)];
             let outputs = below_last.iter().map(|layer| hidden(layer.outputs)).sum::<f64>() + last;
@@ -196,8 +196,8 @@ fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
         Layers::Dot { .. } => (of(block.layers.output_width()), 0.0),
         Layers::Cross { width, layers } => {
             let inner = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
-            let kept = inner.clone().map(|inner| of(inner) + 2.0 * of(*width)).sum::<f64>();
-            (kept, 2.0 * of(*width) + of(inner.max().unwrap_or(0)))
+            let kept = inner.clone().map(|inner| hidden(inner) + 2.0 * of(*width)).sum::<f64>();
+            (kept, of(*width) + hidden(*width) + hidden(inner.max().unwrap_or(0)))
         }
         Layers::Fm { .. } => (of(1), of(1)),
         Layers::Project(_) => {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::level::Level;
-use super::values::Values;
+use super::values::{Kept, Values};
 use crate::buffer::PANEL;
 use std::ops::Range;
 
@@ -81,31 +81,43 @@ impl Operand<'_> {
                     }
                 },
             ),
-            Values::Kept(kept) => {
-                assert!(first.is_multiple_of(PANEL), "sums are taken of whole lines");
-                for (column, sums) in (first..).step_by(PANEL).zip(sums.chunks_mut(PANEL)) {
-                    level.run(
-                        #[inline(always)]
-                        || {
-                            let float = |&bits: &u16| f32::from_bits(u32::from(bits) << 16);
-                            for k in from..from + depth {
-                                let upper = kept.line(k, column).iter().map(float);
-                                if kept.split() {
-                                    let lower = kept.lower_line(k, column).iter().map(float);
-                                    for ((sum, upper), lower) in sums.iter_mut().zip(upper).zip(lower) {
-                                        *sum += upper + lower;
-                                    }
-                                } else {
-                                    for (sum, value) in sums.iter_mut().zip(upper) {
-                                        *sum += value;
-                                    }
-                                }
-                            }
-                        },
-                    );
+            Values::Kept(kept) => level.run(
+                #[inline(always)]
+                || add_up_kept(kept, first, from..from + depth, sums),
+            ),
+        }
+    }
+}
+
+/// Adds rows of bf16 to `sums`, those of the columns from `first` on, a multiple of 32.
+#[inline(always)]
+fn add_up_kept(kept: Kept, first: usize, rows: Range<usize>, sums: &mut [f32]) {
+    let float = |bits: u16| f32::from_bits(u32::from(bits) << 16);
+    let mut room = [[[0; PANEL]; PANEL]; 2];
+    for (column, sums) in (first..).step_by(PANEL).zip(sums.chunks_mut(PANEL)) {
+        // In registers until all rows are added.
+        let mut all = [0f32; PANEL];
+        all[..sums.len()].copy_from_slice(sums);
+        for first in rows.clone().step_by(PANEL) {
+            let some = first..(first + PANEL).min(rows.end);
+            let [room, lower_room] = &mut room;
+            let upper = &kept.block(&some, column, false, room)[..some.len()];
+            if kept.split() {
+                let lower = kept.block(&some, column, true, lower_room);
+                for (upper, lower) in upper.iter().zip(lower) {
+                    for i in 0..PANEL {
+                        all[i] += float(upper[i]) + float(lower[i]);
+                    }
+                }
+            } else {
+                for upper in upper {
+                    for i in 0..PANEL {
+                        all[i] += float(upper[i]);
+                    }
                 }
             }
         }
+        sums.copy_from_slice(&all[..sums.len()]);
     }
 }
 

@@ -141,42 +141,41 @@ unsafe fn pack_step(
 /// Packs columns of rows of bf16, whose terms are the rows, for one side of a product.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn pack_kept(kept: Kept, indices: Range<usize>, terms: Range<usize>, form: Form, side: Side, to: &mut [u16]) {
-    assert!(indices.start.is_multiple_of(BLOCK), "whole lines");
+    let mut room = [[0; BLOCK]; STEP];
     for (step, first) in terms.clone().step_by(STEP).enumerate() {
-        let end = (first + STEP).min(terms.end);
+        let rows = first..(first + STEP).min(terms.end);
         for (panel, column) in indices.clone().step_by(BLOCK).enumerate() {
             let to = &mut to[panel * form.panel() + step * form.step()..][..form.step()];
-            let (tiles, _) = to.as_chunks_mut::<TILE>();
-            // Both halves of 32 columns, then those of lower parts.
-            for (i, to) in tiles.iter_mut().enumerate() {
-                let (half, lower) = (i % 2, i >= 2);
-                let mut tile = [_mm512_setzero_si512(); 16];
-                #[allow(
-                    clippy::needless_range_loop,
-                    reason = "loops of known length keep the tile in registers"
-                )]
-                for i in 0..16 {
-                    let pair = [first + 2 * i, first + 2 * i + 1].map(|row| {
-                        if row >= end {
-                            return _mm256_setzero_si256();
-                        }
-                        let line = if lower { kept.lower_line(row, column) } else { kept.line(row, column) };
-                        // SAFETY: half a line is as large as half a register.
-                        unsafe { _mm256_loadu_si256(line[half * 16..][..16].as_ptr().cast()) }
-                    });
-                    let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair[0]), pair[1]);
-                    // Even and odd terms of an index are neighbours.
-                    tile[i] = _mm512_permutexvar_epi16(interleaved(), both);
-                }
-                if side == Side::Left {
-                    tile = transposed(tile);
-                }
-                let (lines, _) = to.as_chunks_mut::<32>();
-                for i in 0..16 {
-                    // SAFETY: 32 words are as large as a register.
-                    unsafe { _mm512_mask_storeu_epi32(lines[i].as_mut_ptr().cast(), u16::MAX, tile[i]) };
-                }
+            let (upper, lower) = to.split_at_mut(2 * TILE);
+            turn_block(kept.block(&rows, column, false, &mut room), side, upper);
+            if form.split {
+                turn_block(kept.block(&rows, column, true, &mut room), side, lower);
             }
+        }
+    }
+}
+
+/// Packs 32 rows of 32 numbers, whose terms are the rows, as two tiles.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn turn_block(rows: &[[u16; BLOCK]; STEP], side: Side, to: &mut [u16]) {
+    let (tiles, _) = to.as_chunks_mut::<TILE>();
+    let (pairs, _) = rows.as_chunks::<2>();
+    for (to, order) in tiles.iter_mut().zip([by_turns::<0, 32>(), by_turns::<16, 32>()]) {
+        let mut tile = [_mm512_setzero_si512(); 16];
+        for (line, pair) in tile.iter_mut().zip(pairs) {
+            // SAFETY: rows are as large as registers.
+            let [even, odd] =
+                [0, 1].map(|row| unsafe { _mm512_maskz_loadu_epi32(u16::MAX, pair[row].as_ptr().cast()) });
+            // Even and odd terms of an index are neighbours.
+            *line = _mm512_permutex2var_epi16(even, order, odd);
+        }
+        if side == Side::Left {
+            tile = transposed(tile);
+        }
+        let (lines, _) = to.as_chunks_mut::<32>();
+        for (to, line) in lines.iter_mut().zip(tile) {
+            // SAFETY: 32 words are as large as a register.
+            unsafe { _mm512_mask_storeu_epi32(to.as_mut_ptr().cast(), u16::MAX, line) };
         }
     }
 }
@@ -248,7 +247,7 @@ unsafe fn tile<const BY_K: bool, const TURNS: bool, const LOWER: bool, const WHO
             rounded = round_rest(first, second, rounded);
         }
         // Even and odd terms of an index are neighbours.
-        tile[i] = if BY_K { _mm512_permutexvar_epi16(interleaved(), rounded) } else { rounded };
+        tile[i] = if BY_K { _mm512_permutexvar_epi16(by_turns::<0, 16>(), rounded) } else { rounded };
     }
     if TURNS {
         tile = transposed(tile);
@@ -267,21 +266,21 @@ fn first_lanes(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
-/// Order that takes words of the lower and the upper half by turns.
+/// Order that takes by turns words from `FIRST` on and words that lie `APART` behind them; those of a second register begin with 32.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn interleaved() -> __m512i {
-    const ORDER: [u16; 32] = {
+fn by_turns<const FIRST: usize, const APART: usize>() -> __m512i {
+    let order: [u16; 32] = const {
         let mut order = [0; 32];
         let mut i = 0;
         while i < 32 {
-            order[i] = (i / 2 + i % 2 * 16) as u16;
+            order[i] = (FIRST + i / 2 + i % 2 * APART) as u16;
             i += 1;
         }
         order
     };
     // SAFETY: 32 words are as large as a register.
-    unsafe { _mm512_maskz_loadu_epi32(u16::MAX, ORDER.as_ptr().cast()) }
+    unsafe { _mm512_maskz_loadu_epi32(u16::MAX, order.as_ptr().cast()) }
 }
 
 /// Rounds to the nearest bf16, an even one of two; `first` in the lower half.

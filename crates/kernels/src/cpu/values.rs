@@ -70,11 +70,31 @@ impl<'a> Kept<'a> {
         &self.panels[at..at + PANEL]
     }
 
-    /// The lower parts of the 32 columns from `column` on, a multiple of 32, of a row.
-    pub(crate) fn lower_line(&self, row: usize, column: usize) -> &'a [u16] {
-        assert!(self.split(), "numbers of two parts");
-        let at = self.layout.line(self.first + row, column) + PANEL * PANEL;
-        &self.panels[at..at + PANEL]
+    /// At most 32 rows of the 32 columns from `column` on, a multiple of 32, and zeros for those that are missing: upper parts, or `lower`
+    /// ones. `room` is for rows that are not all those of a panel.
+    #[inline]
+    pub(crate) fn block<'b>(
+        &self,
+        rows: &Range<usize>,
+        column: usize,
+        lower: bool,
+        room: &'b mut [[u16; PANEL]; PANEL],
+    ) -> &'b [[u16; PANEL]; PANEL]
+    where
+        'a: 'b,
+    {
+        assert!(rows.len() <= PANEL && column.is_multiple_of(PANEL) && (self.split() || !lower));
+        let lines = |row: usize| {
+            let at = self.layout.line(self.first + row, column) + if lower { PANEL * PANEL } else { 0 };
+            self.panels[at..].as_chunks::<PANEL>().0
+        };
+        if rows.len() == PANEL && (self.first + rows.start).is_multiple_of(PANEL) {
+            return lines(rows.start).first_chunk().expect("panels are whole");
+        }
+        for (i, line) in room.iter_mut().enumerate() {
+            *line = if i < rows.len() { lines(rows.start + i)[0] } else { [0; PANEL] };
+        }
+        room
     }
 
     /// The panels of `rows`, from the column `from` on, and the distance from panel to panel. The first row and `from` are multiples of 32.
