@@ -13,10 +13,8 @@ use crate::buffer::PanelLayout;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Sums of a block of a result, row by row.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Sums(pub [f32; BLOCK * BLOCK]);
+/// Sums of a block of a result, row by row. The first of them begins with a cache line.
+pub(crate) type Sums = [f32; BLOCK * BLOCK];
 
 /// A block of a result: at most 32 rows and 32 columns of it.
 #[derive(Clone)]
@@ -63,7 +61,7 @@ impl Place {
 #[target_feature(enable = "avx512f")]
 pub(crate) unsafe fn load(sums: &mut Sums, place: &Place, product: &Product) {
     let (masks, c) = (place.masks(), product.c.plain());
-    for (row, sums) in place.rows.clone().zip(sums.0.as_chunks_mut::<BLOCK>().0) {
+    for (row, sums) in place.rows.clone().zip(sums.as_chunks_mut::<BLOCK>().0) {
         let at = row * product.n + place.columns.start;
         // Both ends of the row lie in the result.
         let (from, _) = (c.address(at), c.address(at + place.columns.len()));
@@ -169,7 +167,7 @@ unsafe fn store_floats(
     let _ = c.address(end);
     let cross = finish.cross.filter(|_| last);
     let work = Finishing {
-        sums: sums.0.as_ptr(),
+        sums: sums.as_ptr(),
         c: c.address(begin),
         n,
         rows: place.rows.len(),
@@ -231,7 +229,7 @@ unsafe fn keep<const SPLIT: bool>(
         Some(bias) => unsafe { _mm512_maskz_loadu_ps(masks[half / 16], bias.as_ptr().wrapping_add(half)) },
         None => _mm512_set1_ps(-0.0),
     });
-    let (sums, _) = sums.0.as_chunks::<BLOCK>();
+    let (sums, _) = sums.as_chunks::<BLOCK>();
     for (row, (line, sums)) in lines.iter_mut().zip(sums).enumerate() {
         let mut values = [zero; 2];
         if row < place.rows.len() {

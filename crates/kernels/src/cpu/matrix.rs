@@ -22,8 +22,8 @@ use std::ops::Range;
 
 /// Bytes of the left operand that are packed at a time: half of a second-level cache, through which the right one passes.
 const LEFT_BYTES: usize = 1 << 20;
-/// The most rows that are packed at a time. The fewer, the more often all of the right operand passes.
-const MOST_ROWS: usize = 256;
+/// Blocks of rows that are packed at a time. The fewer, the more often all of the right operand passes.
+const ROW_BLOCKS: usize = 8;
 /// Bytes of a panel of the right operand that stay in a first-level cache while rows pass.
 const RIGHT_BYTES: usize = 32 << 10;
 /// The most terms of a right operand that are packed at a time.
@@ -158,22 +158,23 @@ pub(crate) fn block(
 /// Bytes of scratch that each of `threads` threads needs for a product of m × n sums of k terms, with its share of what all of
 /// them read.
 pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3], split: bool) -> usize {
+    let form = Form { terms: k, split };
     let together = Form { terms: k.min(MOST_TERMS + STEP), split };
-    let own = [true, false].map(|whole| {
-        let (rows, terms) = at_a_time(Form { terms: k, split }, whole);
-        Form { terms: terms.min(k), split }.panels(m.div_ceil(threads).min(rows))
-    });
-    (own[0].max(own[1]) + together.panels(n).div_ceil(threads)) * size_of::<u16>()
+    let own = Form { terms: terms_at_a_time(form).min(k), split };
+    let rows = m.div_ceil(threads).min(ROW_BLOCKS * BLOCK);
+    let packed = own.panels(rows) + together.panels(n).div_ceil(threads);
+    packed * size_of::<u16>() + carried(form, n) * size_of::<Sums>()
 }
 
-/// Rows and terms of the left operand that are packed at a time. Long sums are cut rather than few rows taken, unless each has to be `whole`.
-fn at_a_time(form: Form, whole: bool) -> (usize, usize) {
-    let panel = form.panel().max(1) * size_of::<u16>();
-    if whole {
-        return ((LEFT_BYTES / panel).clamp(1, MOST_ROWS / BLOCK) * BLOCK, form.terms.max(1));
-    }
-    let parts = (panel * MOST_ROWS / BLOCK).div_ceil(LEFT_BYTES);
-    (MOST_ROWS, form.steps().div_ceil(parts).max(1) * STEP)
+/// Terms of the left operand that are packed at a time: long sums are cut rather than few rows taken.
+fn terms_at_a_time(form: Form) -> usize {
+    let parts = (form.panel() * size_of::<u16>() * ROW_BLOCKS).div_ceil(LEFT_BYTES).max(1);
+    form.steps().div_ceil(parts).max(1) * STEP
+}
+
+/// Blocks of sums that wait for more terms, of a result of so many columns that is rounded when all terms are there.
+fn carried(form: Form, columns: usize) -> usize {
+    if terms_at_a_time(form) < form.terms { columns.div_ceil(BLOCK) * ROW_BLOCKS } else { 0 }
 }
 
 /// What one thread computes of a product.
@@ -190,19 +191,24 @@ struct Part<'a> {
 fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     let Part { rows, columns, terms, split, right } = part;
     let form = Form { terms: terms.len(), split };
-    let whole = matches!(product.c, SharedValues::Kept(..));
-    let (group, most) = at_a_time(form, whole);
+    let most = terms_at_a_time(form);
+    let carried = match product.c {
+        SharedValues::Kept(..) => carried(form, columns.len()),
+        SharedValues::Plain(_) => 0,
+    };
     // Rows of bf16 are panels already.
     let kept = match product.a.data {
         Values::Kept(kept) if !product.a.by_k => Some(kept),
         _ => None,
     };
     let packed_form = Form { terms: most.min(form.terms), split };
-    let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(group)) };
+    let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(ROW_BLOCKS * BLOCK)) };
     let for_right = if right.is_some() { 0 } else { form.panels(columns.len()) };
-    let bytes = (for_left + for_right) * size_of::<u16>();
+    let bytes = carried * size_of::<Sums>() + (for_left + for_right) * size_of::<u16>();
     let mut scratch = cpu.scratch(piece, bytes).expect("a few megabytes of scratch");
-    let (packed, own) = scratch.of::<u16>().split_at_mut(for_left);
+    let (sums, panels) = scratch.of::<u16>().split_at_mut(carried * size_of::<Sums>() / size_of::<u16>());
+    let (sums, _) = bytemuck::cast_slice_mut::<u16, f32>(sums).as_chunks_mut();
+    let (packed, own) = panels.split_at_mut(for_left);
     let right = match right {
         Some(panels) => &panels[columns.start / BLOCK * form.panel()..],
         None => {
@@ -213,8 +219,8 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     };
     let right = &right[..form.panels(columns.len())];
     let kernel = Kernel::new(cpu.units);
-    for first in rows.clone().step_by(group) {
-        let rows = first..(first + group).min(rows.end);
+    for first in rows.clone().step_by(ROW_BLOCKS * BLOCK) {
+        let rows = first..(first + ROW_BLOCKS * BLOCK).min(rows.end);
         // A sum of no terms is a result too.
         for from in (terms.start..terms.end.max(terms.start + 1)).step_by(most) {
             let some = from..(from + most).min(terms.end);
@@ -234,7 +240,8 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
             };
             let right = &right[(from - terms.start) / STEP * form.step()..];
             let panels = Panels { left, left_panel, right, right_panel: form.panel(), form: of_some };
-            blocks(&kernel, &panels, Place { rows: rows.clone(), columns: columns.clone() }, some, product);
+            let place = Place { rows: rows.clone(), columns: columns.clone() };
+            blocks(&kernel, &panels, place, some, sums, product);
         }
     }
 }
@@ -251,8 +258,19 @@ struct Panels<'a> {
     form: Form,
 }
 
-/// All blocks of the rows and columns at `place`.
-fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, product: Product) {
+/// Sums of the blocks of some rows, where the caches have them.
+#[repr(align(64))]
+struct Near([Sums; ROW_BLOCKS]);
+
+/// All blocks of the rows and columns at `place`. `carried` keeps the sums of rounded results that wait for more terms.
+fn blocks(
+    kernel: &Kernel,
+    panels: &Panels,
+    place: Place,
+    terms: Range<usize>,
+    carried: &mut [Sums],
+    product: Product,
+) {
     let &Panels { left, left_panel, right, right_panel, form } = panels;
     let finish = product.finish;
     let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
@@ -261,8 +279,8 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
         SharedValues::Plain(_) => (true, 2 * BLOCK),
         SharedValues::Kept(_, layout) => (false, layout.block() * size_of::<u16>() / 64),
     };
-    assert!(floats || (terms.start == 0 && last), "panels of bf16 get whole sums");
-    let mut sums = [Sums([0.0; BLOCK * BLOCK]); MOST_ROWS / BLOCK];
+    assert!(floats || !carried.is_empty() || (terms.start == 0 && last), "panels of bf16 get whole sums");
+    let mut near = Near([[0.0; BLOCK * BLOCK]; ROW_BLOCKS]);
     let steps = form.steps();
     // Equal parts, so that none comes back to its sums for little.
     let part = steps.div_ceil(steps.div_ceil(RIGHT_BYTES / size_of::<u16>() / form.step()).max(1)).max(1);
@@ -272,29 +290,36 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
     for (j, first) in place.columns.clone().step_by(BLOCK).enumerate() {
         let columns = first..(first + BLOCK).min(place.columns.end);
         let b = &right[j * right_panel..][..form.panel()];
+        let all_sums = match carried {
+            [] => &mut near.0,
+            _ => carried[j * ROW_BLOCKS..].first_chunk_mut().expect("sums of all columns"),
+        };
         for step in (0..steps.max(1)).step_by(part) {
             let ends = step + part >= steps;
+            // Sums of floats go to the result after each part of their terms, others after the last.
+            let stores = ends && (floats || last);
             let taken = part.min(steps - step);
-            for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut sums) {
+            for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut *all_sums) {
                 let rows = first..(first + BLOCK).min(place.rows.end);
                 let place = Place { rows, columns: columns.clone() };
                 // Short sums are over before they have asked for all lines of the result.
                 let by_steps = 4 * taken >= result_lines;
-                if ends {
+                if stores {
                     place.prefetch(&product, !by_steps);
                 }
-                if add && step == 0 {
+                if add && step == 0 && floats {
                     // SAFETY: the block belongs to this thread.
                     unsafe { finish::load(sums, &place, &product) };
                 }
-                let straight = ends && floats && place.is_whole() && !(changes && last);
+                let straight = stores && floats && place.is_whole() && !(changes && last);
                 let a = &left[i * left_panel..][..form.panel()];
-                let from = if add || step > 0 { sums.0.as_ptr() } else { std::ptr::null() };
+                let from = if add || step > 0 { sums.as_ptr() } else { std::ptr::null() };
                 let (to, stride) = match straight {
                     true => (product.block(&place), product.n),
-                    false => (sums.0.as_mut_ptr(), BLOCK),
+                    false => (sums.as_mut_ptr(), BLOCK),
                 };
-                let (written, apart) = if ends && by_steps { product.lines(&place) } else { (to.cast(), 0) };
+                let (written, apart) =
+                    if stores && by_steps { product.lines(&place) } else { (to.cast(), 0) };
                 let next = if ends { right_panel } else { (step + part) * form.step() };
                 let ahead = b.as_ptr().wrapping_add(next + i * ahead_of_block);
                 let (a, b) = (a[step * form.step()..].as_ptr(), b[step * form.step()..].as_ptr());
@@ -303,7 +328,7 @@ fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, p
                     Block { a, b, steps, from, to, stride, split, ahead, written: written.cast(), apart };
                 // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
                 unsafe { kernel.run(&block) };
-                if ends && !straight {
+                if stores && !straight {
                     // The block below, or the first of the next columns.
                     let below = (BLOCK * product.n) as isize;
                     let next =
