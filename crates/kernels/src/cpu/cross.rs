@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::stream;
 use super::values::ValuesMut;
 use crate::CrossBackward;
+#[cfg(target_arch = "x86_64")]
 use crate::buffer::{PANEL, PanelLayout};
 
 /// Elements that are worth a thread of their own.

@@ -40,8 +40,9 @@ fn cross_layers() -> Deployment {
 fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
     let deployment = cross_layers();
     let floats = |trains| Buffers::new(&deployment, 10, trains, Rounding::NONE).activations(0) / 40.0;
-    let forward = (8 + 4) + 2 * (3 + 2 * 8) + 1;
-    let backward = 8 + (2 * 8 + 3) + (1 + 8);
+    // Inner vectors, 3 wide, and gradients that only products read have room for 32 columns.
+    let forward = (8 + 4) + 2 * (32 + 2 * 8) + 1;
+    let backward = 8 + (8 + 32 + 32) + (1 + 8);
     assert_eq!(floats(false), f64::from(forward));
     assert_eq!(floats(true), f64::from(forward + backward));
 }
