@@ -331,7 +331,11 @@ impl<T: Element> Buffer<T> {
             for (column, to) in floats.iter_mut().enumerate() {
                 let upper = layout.line(row, column / PANEL * PANEL) + column % PANEL;
                 let part = |at: usize| f32::from_bits(u32::from(panels[at]) << 16);
-                *to = part(upper) + if split { part(upper + PANEL * PANEL) } else { 0.0 };
+                *to = part(upper);
+                // A zero added to a number in one part would turn -0 into 0.
+                if split {
+                    *to += part(upper + PANEL * PANEL);
+                }
             }
         }
         Ok(())
