@@ -7,10 +7,12 @@
 //! begin(p, i) = max( end of the operation before p on its lane, end(q, i − d) for every (q, d) that p comes after )
 //! ```
 //!
-//! After a few steps the time between two ends of a step no longer changes. That time is the schedule's critical path, if
-//! lanes do not get into each other's way ([`Links::Apart`]). They do where two collectives cross hosts at the same time: if
-//! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
+//! In the mean the time between two ends of a step is that of the circle of dependencies that takes most for each step that it
+//! spans, if lanes do not get into each other's way ([`Links::Apart`]): after a few steps it no longer changes, or does so by
+//! turns. Lanes do get into each other's way where two collectives cross hosts at the same time: if each of them alone keeps
+//! the links busy, both take twice as long together ([`Links::Shared`]).
 
+mod circle;
 #[cfg(test)]
 mod random;
 mod sharing;
@@ -66,7 +68,7 @@ pub enum Links {
 
 /// Steps until the period is steady, where none repeats the one before it sooner.
 const SETTLING: usize = 8;
-/// Steps over which it is then measured.
+/// Steps over which it is then measured, where some share the wire.
 const MEASURED: usize = 8;
 /// Two times are the same if they differ by no more than this part of a step.
 const SAME: f64 = 1e-12;
@@ -106,24 +108,25 @@ impl Timeline {
             return Self::of(items, 0.0, &[]);
         }
         let most = SETTLING + MEASURED;
-        let (spans, period) = if items.iter().any(|item| item.shares) {
-            sharing::until_alike(items, most)
-        } else {
-            apart_until_alike(items, most)
-        };
+        let shares = items.iter().any(|item| item.shares);
+        let (spans, period) =
+            if shares { sharing::until_alike(items, most) } else { apart_until_alike(items, most) };
         let steps = spans.len() / items.len();
         if !last_end(&spans).is_finite() {
             return Self::of(items, f64::INFINITY, &spans[..items.len()]);
         }
-        // The slowest operation sets the pace; others may still be living on a lead that it will use up.
         let end = |step: usize, item: usize| spans[step * items.len() + item].end_s;
-        let slowest = || {
+        let unsettled = || {
+            if !shares {
+                return circle::period(items);
+            }
+            // The slowest operation sets the pace; others may still be living on a lead that it will use up.
             let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(SETTLING - 1, item));
             growth.fold(0.0, f64::max) / (steps - SETTLING) as f64
         };
         let serial: f64 = items.iter().map(|item| item.seconds.max(0.0)).sum();
         // A step never takes longer than all of it one after the other.
-        let step_s = period.unwrap_or_else(slowest).min(serial);
+        let step_s = period.unwrap_or_else(unsettled).min(serial);
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 

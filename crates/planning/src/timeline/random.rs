@@ -232,6 +232,25 @@ fn what_never_ends_does_not_hang() {
     assert_eq!(Timeline::steady(&items).step_s, f64::INFINITY);
 }
 
+/// A circle that spans three steps: computation, an exchange for the next step, storage, a reduction for the step after it, and at its end
+/// an operation that holds up the computation of the one behind. The ends of any eight steps have another mean.
+#[test]
+fn steps_that_take_turns_have_a_mean() {
+    let item =
+        |lane, after, seconds| Item { lane, after, computes: lane == Lane::Compute, shares: false, seconds };
+    let [computed, exchanged, stored, reduced] =
+        [[(PhaseId(0), 0)], [(PhaseId(1), 1)], [(PhaseId(2), 0)], [(PhaseId(3), 1)]];
+    let items = [
+        item(Lane::Compute, &[][..], 9.0),
+        item(Lane::Exchange, &computed[..], 4.0),
+        item(Lane::Storage, &exchanged[..], 8.0),
+        item(Lane::Gradients, &stored[..], 7.0),
+        item(Lane::Compute, &reduced[..], 0.0),
+    ];
+    assert_eq!(apart_until_alike(&items, 16).1, None);
+    assert_eq!(Timeline::steady(&items).step_s, 28.0 / 3.0);
+}
+
 /// Once it is under way a step takes what its slower lane does, however the first one began.
 #[test]
 fn a_first_step_without_a_stall_does_not_count() {
