@@ -35,6 +35,7 @@ pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod stream;
+mod team;
 pub(crate) mod tensor_train;
 pub(crate) mod tile;
 pub(crate) mod units;
@@ -49,6 +50,7 @@ use spec::precision::Precision;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use team::Team;
 use units::Units;
 
 /// Pieces per thread where pieces may take unequal times.
@@ -57,7 +59,7 @@ const PIECES_PER_THREAD: usize = 4;
 /// Pool of threads, shared by everything one rank computes.
 #[derive(Clone, Debug)]
 pub struct Cpu {
-    pool: Option<Arc<rayon::ThreadPool>>,
+    team: Option<Arc<Team>>,
     threads: usize,
     level: Level,
     units: Units,
@@ -73,16 +75,11 @@ impl Cpu {
     /// Makes a pool of `threads` threads whose products are in f32; with one, work stays on the caller's thread.
     pub fn new(threads: usize) -> Result<Self, KernelError> {
         let threads = threads.max(1);
-        let pool = if threads == 1 {
-            None
-        } else {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
-        };
+        let team = if threads == 1 { None } else { Some(Arc::new(Team::new(threads)?)) };
         let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
         let together = Arc::new(Mutex::new(HostMemory::empty()));
         let (level, units, precision) = (Level::detect(), Units::detect(), Precision::F32);
-        Ok(Self { pool, threads, level, units, precision, scratch, together, first: 0 })
+        Ok(Self { team, threads, level, units, precision, scratch, together, first: 0 })
     }
 
     /// Number of threads in the pool.
@@ -130,14 +127,6 @@ impl Cpu {
         self.precision
     }
 
-    /// Runs `work` inside the pool.
-    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        match &self.pool {
-            None => work(),
-            Some(pool) => pool.install(work),
-        }
-    }
-
     /// Divides `0..total` into at most one piece per thread, cut at multiples of `grain`, and runs `work(piece, range)`
     /// on each, at the same time. The pieces cover the range and do not overlap.
     pub(crate) fn divide(&self, total: usize, grain: usize, work: &(impl Fn(usize, Range<usize>) + Sync)) {
@@ -161,7 +150,7 @@ impl Cpu {
             return work(0, 0..total);
         }
         let cut = |piece: usize| (grains * piece / pieces * grain).min(total);
-        self.enter(|| fork(0..pieces, &|piece| work(piece, cut(piece)..cut(piece + 1))));
+        self.run(pieces, &|piece| work(piece, cut(piece)..cut(piece + 1)));
     }
 
     /// Cuts `0..total` into blocks of whole grains and runs `work(cpu, block)` on each, where `cpu` is the one thread that takes
@@ -189,13 +178,21 @@ impl Cpu {
         match threads {
             0 => {}
             1 => take(0),
-            threads => self.enter(|| fork(0..threads, &take)),
+            threads => self.run(threads, &take),
+        }
+    }
+
+    /// Runs `work` for every piece.
+    fn run(&self, pieces: usize, work: &(impl Fn(usize) + Sync)) {
+        match &self.team {
+            None => (0..pieces).for_each(work),
+            Some(team) => team.run(pieces, work),
         }
     }
 
     /// The pool as one thread of it, which has the scratch of `piece`.
     fn alone(&self, piece: usize) -> Self {
-        Self { pool: None, threads: 1, first: self.first + piece, ..self.clone() }
+        Self { team: None, threads: 1, first: self.first + piece, ..self.clone() }
     }
 
     /// Memory of `piece`'s own, of at least `bytes`; it holds anything. A leaf of the work may hold it, no other.
@@ -230,15 +227,6 @@ impl Scratch<'_> {
         let whole = bytes.len() / size_of::<T>() * size_of::<T>();
         bytemuck::cast_slice_mut(&mut bytes[..whole])
     }
-}
-
-/// Runs `work` for every piece, halving the range; `rayon::join` allocates nothing.
-fn fork(pieces: Range<usize>, work: &(impl Fn(usize) + Sync)) {
-    if pieces.len() == 1 {
-        return work(pieces.start);
-    }
-    let middle = pieces.start + pieces.len() / 2;
-    rayon::join(|| fork(pieces.start..middle, work), || fork(middle..pieces.end, work));
 }
 
 #[cfg(test)]

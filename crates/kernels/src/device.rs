@@ -255,14 +255,6 @@ impl Device {
         }
     }
 
-    /// Runs `work` inside the device's pool of threads. Everything a rank does in a step happens inside.
-    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        match self {
-            Device::Reference | Device::Idle | Device::Cuda(_) => work(),
-            Device::Cpu(cpu) => cpu.enter(work),
-        }
-    }
-
     pub(crate) fn home(&self) -> Home {
         match self {
             Device::Reference | Device::Cpu(_) => Home::Host,

@@ -56,29 +56,25 @@ fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Sourc
         &Default::default(),
         |_| Device::cpu(threads),
         |world| {
-            let device = world.device().clone();
-            device.enter(|| {
-                let schedule = run.schedule(Task::Train);
-                let mut rank =
-                    RankState::new(world.device().clone(), run, &schedule, world.rank(), source())?;
-                let communicators = training::Communicators::new(&world, &run.dataflow)?;
-                let mut execution = Execution::new(schedule).traced(5);
-                let mut marks = Vec::with_capacity(WINDOWS as usize + 1);
-                execution.run(
-                    &mut rank,
-                    &communicators,
-                    steps,
-                    |step| run.batches().at(step),
-                    |_, step| {
-                        let left = steps - 1 - step;
-                        if left.is_multiple_of(50) && left <= 50 * WINDOWS {
-                            marks.push(ALLOCATIONS.load(Ordering::Relaxed));
-                        }
-                        Ok(ControlFlow::Continue(()))
-                    },
-                )?;
-                Ok::<_, training::Error>(marks)
-            })
+            let schedule = run.schedule(Task::Train);
+            let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source())?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
+            let mut execution = Execution::new(schedule).traced(5);
+            let mut marks = Vec::with_capacity(WINDOWS as usize + 1);
+            execution.run(
+                &mut rank,
+                &communicators,
+                steps,
+                |step| run.batches().at(step),
+                |_, step| {
+                    let left = steps - 1 - step;
+                    if left.is_multiple_of(50) && left <= 50 * WINDOWS {
+                        marks.push(ALLOCATIONS.load(Ordering::Relaxed));
+                    }
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
+            Ok::<_, training::Error>(marks)
         },
     )
     .unwrap_or_else(|e| panic!("{e}"));

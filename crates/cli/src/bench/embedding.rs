@@ -108,9 +108,8 @@ pub fn run(args: Args) -> Result<()> {
             (measured.to_json(&bench), measured.to_text(&bench))
         }
         false => {
-            let device = target.device.clone();
             let memory = Memory::new(args.bare_bytes(rows) as usize, threads)?;
-            let seconds = device.enter(|| host::measure(&mut bench, memory, args.rounds))?;
+            let seconds = host::measure(&mut bench, memory, args.rounds)?;
             let speeds = Speeds::new(&bench, &seconds);
             (speeds.to_json(&bench, &seconds), speeds.to_text(&bench, &seconds))
         }

@@ -131,10 +131,7 @@ pub(crate) fn measure(run: &Run, devices: &Devices, effort: Effort) -> Result<Of
         run.topology(),
         &collectives::Options::default(),
         |rank| devices.of(rank),
-        |world| {
-            let device = world.device().clone();
-            device.enter(|| time_steps(run, &world, batches.clone(), effort))
-        },
+        |world| time_steps(run, &world, batches.clone(), effort),
     )
     .map_err(anyhow::Error::new)?;
     measured.into_iter().next().context("a topology has ranks")

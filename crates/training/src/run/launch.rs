@@ -61,10 +61,8 @@ pub(crate) fn on_ranks<T: Send>(
     body: impl Fn(Communicator) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
-    let results = cluster.launch(run.topology(), &options, devices, |world| {
-        let device = world.device().clone();
-        device.enter(|| body(world)).map_err(Error::of_rank)
-    });
+    let results =
+        cluster.launch(run.topology(), &options, devices, |world| body(world).map_err(Error::of_rank));
     Ok(results?)
 }
 

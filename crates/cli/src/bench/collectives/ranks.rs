@@ -34,10 +34,7 @@ pub fn on_ranks<R: Send>(
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let device = |_| Device::cpu((cores / ranks).max(1));
-    let results = cluster.launch(topology, &Options::default(), device, |world| {
-        let device = world.device().clone();
-        device.enter(|| body(&world))
-    });
+    let results = cluster.launch(topology, &Options::default(), device, |world| body(&world));
     let results = results.map_err(|failure| report_once(cluster, failure.into()))?;
     Ok(results.into_iter().next().filter(|_| cluster.has_first_rank()))
 }

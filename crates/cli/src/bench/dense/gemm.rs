@@ -137,7 +137,7 @@ fn layers(run: &Run) -> Vec<(Precision, LinearLayer)> {
 fn product_gflops(device: &Device, shape: LinearShape, rounds: usize) -> Result<f64> {
     let mut product = BareProduct::new(device, shape)?;
     let flops = product.flops();
-    let seconds = device.enter(|| time(device, rounds, || Ok(product.run()?)))?;
+    let seconds = time(device, rounds, || Ok(product.run()?))?;
     Ok(flops / seconds / 1e9)
 }
 
@@ -192,33 +192,30 @@ impl Measured {
             masked: false,
             packed: &mut packed,
         })?;
-        let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
-            let forward = time(device, rounds, || {
-                Ok(device.linear_forward(LinearForward {
-                    shape,
-                    x: &x,
-                    parameters: &w,
-                    at,
-                    packed: Some(&packed),
-                    activation: layer.activation,
-                    y: &mut y,
-                })?)
-            })?;
-            let backward = time(device, rounds, || {
-                let into = InputGradient { accumulate: false, relu: true };
-                let dx = layer.input_gradient.then_some((&mut dx, into));
-                Ok(device.linear_backward(LinearBackward {
-                    shape,
-                    x: &x,
-                    parameters: &w,
-                    at,
-                    packed: Some(&packed),
-                    dy: &dy,
-                    dx,
-                    gradients: std::slice::from_mut(&mut gradient),
-                })?)
-            })?;
-            Ok((forward, backward))
+        let forward = time(device, rounds, || {
+            Ok(device.linear_forward(LinearForward {
+                shape,
+                x: &x,
+                parameters: &w,
+                at,
+                packed: Some(&packed),
+                activation: layer.activation,
+                y: &mut y,
+            })?)
+        })?;
+        let backward = time(device, rounds, || {
+            let into = InputGradient { accumulate: false, relu: true };
+            let dx = layer.input_gradient.then_some((&mut dx, into));
+            Ok(device.linear_backward(LinearBackward {
+                shape,
+                x: &x,
+                parameters: &w,
+                at,
+                packed: Some(&packed),
+                dy: &dy,
+                dx,
+                gradients: std::slice::from_mut(&mut gradient),
+            })?)
         })?;
         let flops = 2.0 * (rows * matrix) as f64;
         let products = if layer.input_gradient { 2.0 } else { 1.0 };

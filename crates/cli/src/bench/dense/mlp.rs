@@ -71,17 +71,14 @@ impl Pass<'_> {
         let mut mlp = Mlp::new(layers, parameters)?;
         let input = filled(device, rows * width(layers.first(), |layer| layer.inputs))?;
         let gradient = filled(device, rows * width(layers.last(), |layer| layer.outputs))?.to_vec()?;
-        device.enter(|| {
-            let forward = time(device, rounds, || Ok(mlp.forward(device, parameters, rows, &input, None)?))?;
-            let (_, of_output) = mlp.output_and_gradient();
-            of_output.resize(gradient.len())?;
-            // What the pass does to it, it does only once: what was masked stays so.
-            of_output.write(0, &gradient)?;
-            let backward = time(device, rounds, || {
-                Ok(mlp.backward(device, parameters, rows, &input, 0..layers.len())?)
-            })?;
-            Ok((forward, backward))
-        })
+        let forward = time(device, rounds, || Ok(mlp.forward(device, parameters, rows, &input, None)?))?;
+        let (_, of_output) = mlp.output_and_gradient();
+        of_output.resize(gradient.len())?;
+        // What the pass does to it, it does only once: what was masked stays so.
+        of_output.write(0, &gradient)?;
+        let backward =
+            time(device, rounds, || Ok(mlp.backward(device, parameters, rows, &input, 0..layers.len())?))?;
+        Ok((forward, backward))
     }
 }
 

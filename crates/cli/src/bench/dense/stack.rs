@@ -126,17 +126,15 @@ fn measure(
 ) -> Result<Measured> {
     let (forward, backward) = Pass { device, layers, rows: batch, rounds }.time(parameters)?;
     let bucket = &mut parameters.buckets[0];
-    let update = device.enter(|| {
-        time(device, rounds, || {
-            Ok(device.update_dense(UpdateDense {
-                // Weights stay as they are, so that products of later batches do not overflow.
-                update: Update::new(UpdateRule::Sgd, 0.0, 1),
-                tensors: &bucket.tensors,
-                weights: bucket.weights.change(),
-                gradient: &mut bucket.gradient,
-                state: &mut bucket.state,
-            })?)
-        })
+    let update = time(device, rounds, || {
+        Ok(device.update_dense(UpdateDense {
+            // Weights stay as they are, so that products of later batches do not overflow.
+            update: Update::new(UpdateRule::Sgd, 0.0, 1),
+            tensors: &bucket.tensors,
+            weights: bucket.weights.change(),
+            gradient: &mut bucket.gradient,
+            state: &mut bucket.state,
+        })?)
     })?;
     let (width, count) = (layers[0].inputs, layers.len());
     // Of the first layer the input needs no gradient.

@@ -89,10 +89,8 @@ fn rounds(
     let (rounds, steps) = (effort.rounds, effort.steps);
     let read = (0..effort.warm_up).chain((0..rounds).flat_map(move |_| 0..steps)).map(batch_of);
     step::read_ahead(&mut rank, run, device.is_queued(), read)?;
-    device.enter(|| {
-        execution
-            .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))
-    })?;
+    execution
+        .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     for _ in 0..effort.rounds {
         measured.peaks.measure(&device, &mut memory, row_bytes(run))?;
         let on = OneRank { communicators: &communicators, effort, batch_of: &batch_of };
@@ -129,14 +127,11 @@ impl OneRank<'_> {
         let steps = self.effort.steps + 2;
         let mut execution = Execution::new(schedule.clone()).traced(steps);
         let (first, mut times) = (rank.steps, Vec::with_capacity(steps as usize));
-        let device = self.communicators.world().device().clone();
-        device.enter(|| {
-            let mut last = Instant::now();
-            execution.run(rank, self.communicators, steps, self.batch_of, |_, _| {
-                times.push(last.elapsed().as_secs_f64());
-                last = Instant::now();
-                Ok(ControlFlow::Continue(()))
-            })
+        let mut last = Instant::now();
+        execution.run(rank, self.communicators, steps, self.batch_of, |_, _| {
+            times.push(last.elapsed().as_secs_f64());
+            last = Instant::now();
+            Ok(ControlFlow::Continue(()))
         })?;
         if let Some(trace) = execution.trace(self.communicators)? {
             measured.add(&trace, first + 1, &times[1..times.len() - 1]);
