@@ -34,7 +34,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 44] = [
+pub const TABLES: [(&str, Make); 45] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -80,6 +80,7 @@ pub const TABLES: [(&str, Make); 44] = [
     ("precision, synthetic log", |sources| precision::quality(sources, "precision/synthetic")),
     ("table formats, real log", |sources| precision::quality(sources, "table-formats/criteo")),
     ("table formats, synthetic log", |sources| precision::quality(sources, "table-formats/synthetic")),
+    ("rows of every size", |sources| rates::rows_of_every_size(sources)),
     ("tables and data", |sources| rates::tables_and_data(sources)),
 ];
 

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SAMPLES: usize = 256;
 /// Bytes of rows on their way at a time.
 const AHEAD: usize = 4096;
+/// Rows of more bytes have a line asked for earlier than the others.
+const SHORT: usize = 128;
 /// The most columns of which sums are in registers at a time.
 const BLOCK: usize = 128;
 /// Rows of more than a block that are read side by side.
@@ -182,8 +184,10 @@ impl<'a> BagsOf<'a> {
     fn of_rows<R: Rows>(self, rows: R) -> Bags<'a, R> {
         let Self { table, starts, lengths, values, weights, streamed } = self;
         let (dim, mean) = (table.dim, table.pooling == Pooling::Mean);
-        let ahead = (AHEAD / table.weights.row_bytes().max(1)).clamp(2, 64);
-        Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead }
+        let bytes = table.weights.row_bytes();
+        let ahead = (AHEAD / bytes.max(1)).clamp(2, 64);
+        let early = (bytes > SHORT).then_some(3 * ahead);
+        Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead, early }
     }
 
     /// Pools all bags of a table with weights `H`, as [`Bags::pool`].
@@ -214,6 +218,9 @@ struct Bags<'a, R> {
     streamed: bool,
     /// Number of ids between a row that is asked for and the row that is added.
     ahead: usize,
+    /// Number of ids between a row of which one line is asked for, which brings the address translation, and the row that is added; short
+    /// rows are asked for so far ahead that it would cost more than it brings.
+    early: Option<usize>,
 }
 
 impl<R: Rows> Bags<'_, R> {
@@ -298,8 +305,9 @@ impl<R: Rows> Bags<'_, R> {
         let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
         let (mut sum, mut tail) = ([0f32; COLUMNS], [0f32; TAIL]);
         for value in start..start + length {
-            if let Some(&next) = self.values.get(value + 3 * self.ahead) {
-                // One line early brings the address translation.
+            if let Some(early) = self.early
+                && let Some(&next) = self.values.get(value + early)
+            {
                 self.rows.ask_for([next as usize, self.dim], first..first + 1);
             }
             if let Some(&next) = self.values.get(value + self.ahead) {

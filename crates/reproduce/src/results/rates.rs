@@ -89,6 +89,77 @@ pub fn tables_and_data(sources: &Sources) -> Result<String> {
     ))
 }
 
+/// A run of `campanile bench embedding`, of many that `scripts/bench-embedding` makes.
+#[derive(Deserialize)]
+struct Sized {
+    date: String,
+    commit: String,
+    cpu: String,
+    rounds: u64,
+    dim: u64,
+    hotness: u64,
+    zipf: f64,
+    threads: u64,
+    lookup_of_gather: f64,
+    update_of_read_modify_write: f64,
+}
+
+/// Share of the bandwidth of random rows that lookups and updates should reach.
+const ROWS_TARGET: f64 = 0.8;
+
+/// Lookups and updates of rows of all sizes, beside bare loops over random rows of the same size.
+pub fn rows_of_every_size(sources: &Sources) -> Result<String> {
+    let mut runs: Vec<Sized> = lines(&sources.reports.join("embedding-sizes.jsonl"))?;
+    let date = runs[runs.len() - 1].date.clone();
+    runs.retain(|run| run.date == date);
+    // Columns and rows in the order in which they were measured.
+    let (mut kinds, mut dims): (Vec<(u64, f64, u64)>, Vec<u64>) = (Vec::new(), Vec::new());
+    for run in &runs {
+        let kind = (run.hotness, run.zipf, run.threads);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+        if !dims.contains(&run.dim) {
+            dims.push(run.dim);
+        }
+    }
+    kinds.sort_by_key(|&(_, _, threads)| threads);
+    let percent = |share: f64| format!("{:.0}", 100.0 * share);
+    let cell = |dim: u64, kind: (u64, f64, u64)| {
+        let of_kind = |run: &&Sized| run.dim == dim && (run.hotness, run.zipf, run.threads) == kind;
+        runs.iter().find(of_kind).map_or_else(String::new, |run| {
+            format!("{} / {}", percent(run.lookup_of_gather), percent(run.update_of_read_modify_write))
+        })
+    };
+    let of_dim = |&dim: &u64| {
+        std::iter::once(dim.to_string()).chain(kinds.iter().map(|&kind| cell(dim, kind))).collect()
+    };
+    let rows: Vec<Vec<String>> = dims.iter().map(of_dim).collect();
+    let heads = kinds.iter().map(|(hotness, zipf, threads)| {
+        let ids = if *hotness == 1 { "single ids".to_owned() } else { format!("bags of {hotness}") };
+        let law = if *zipf == 0.0 { "uniform".to_owned() } else { format!("zipf {zipf}") };
+        format!("{ids}, {law}, {threads} thread{}", if *threads == 1 { "" } else { "s" })
+    });
+    let heads: Vec<String> = std::iter::once("floats of a row".to_owned()).chain(heads).collect();
+    let met = |of: fn(&Sized) -> f64| runs.iter().filter(|run| of(run) >= ROWS_TARGET).count();
+    let run = &runs[0];
+    Ok(format!(
+        "{}\nPercent of what bare loops over random rows of the same size reach in turns with them: lookup / sort and update. {:.0} % or more: \
+         {} of {} lookups, {} of {} updates. Medians of {} rounds, by `scripts/bench-embedding` on {}, commit {}, {}. Records: \
+         `reports/embedding-sizes.jsonl`.\n",
+        table(1, &heads.iter().map(String::as_str).collect::<Vec<_>>(), &rows),
+        100.0 * ROWS_TARGET,
+        met(|run| run.lookup_of_gather),
+        runs.len(),
+        met(|run| run.update_of_read_modify_write),
+        runs.len(),
+        run.rounds,
+        &date[..date.len().min(10)],
+        run.commit,
+        run.cpu,
+    ))
+}
+
 /// A run of `campanile bench explore`.
 #[derive(Deserialize)]
 struct Explored {
