@@ -15,6 +15,7 @@ MODELS = {
     "deepfm": {"kind": "deepfm", "deep": [16, 1], "bottom": None, "top": None},
     "dmt-dlrm": {"towers": "strided:2", "tower_module": "dlrm:c=1,p=1,d=4", "bottom": [16, 4]},
     "dmt-dcn": {"kind": "dcn", "cross_layers": 1, "towers": "strided:2", "tower_module": "dcn:d=4"},
+    "int8": {"tables": {"format": "int8"}},
     "tensor-trains": {"tt_rank": 4},
     "tensor-trains-deepfm": {"tt_rank": 4, "kind": "deepfm", "deep": [16, 1], "bottom": None, "top": None},
 }
@@ -26,8 +27,10 @@ def described(name):
 
 def trained(name, data, schema=MULTI_HOT):
     model, without = described(name)
-    rank = model.pop("tt_rank", None)
+    rank, tables = model.pop("tt_rank", None), model.pop("tables", None)
     run = config(schema, **model)
+    if tables is not None:
+        run["tables"] = tables
     if rank is not None:
         run["tables"] = {"tt_rank": rank, "tt_rows": 100}
     for key in without:

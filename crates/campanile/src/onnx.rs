@@ -9,9 +9,11 @@
 //! ```
 //!
 //! ONNX cannot hash ids, so that row numbers are inputs: [`ModelRows`](crate::ModelRows) makes them from a log, under these names.
-//! Tables of 16 bits stay as they are, and are widened after the lookup; tensor trains are their cores, which are multiplied for each row; all other numbers are f32, tables of int8 too. What is written goes from the
-//! checkpoint to the file a megabyte at a time. A file holds at most 2 GiB, the most that readers of the format accept;
-//! the weights of larger models lie in a second file, `model.onnx.data`, each at a multiple of 4096 bytes.
+//! Tables of 16 bits stay as they are, and are widened after the lookup. Tables of int8 are their codes, with
+//! `tables.FEATURE.weight.ranges` for scale and minimum of each row; where a table was cut by columns, whose parts have scales of
+//! their own, they are f32. Tensor trains are their cores, which are multiplied for each row. All other numbers are f32. What is
+//! written goes from the checkpoint to the file a megabyte at a time. A file holds at most 2 GiB, the most that readers of the format
+//! accept; the weights of larger models lie in a second file, `model.onnx.data`, each at a multiple of 4096 bytes.
 
 mod graph;
 mod network;
@@ -71,13 +73,22 @@ pub fn model_of(checkpoint: &Checkpoint) -> Result<Model, Error> {
 
 fn parameters_of(checkpoint: &Checkpoint) -> Result<(proto::Graph, Vec<Parameter>), Error> {
     let model = model_of(checkpoint)?;
-    // A table in a format that ONNX has not is read as f32.
-    let element = |feature: &str| match checkpoint.format(&format!("tables.{feature}.weight")) {
-        TableFormat::F16 => ElementType::Float16,
-        TableFormat::Bf16 => ElementType::Bfloat16,
-        _ => ElementType::Float,
+    let element = |feature: &str| {
+        let name = format!("tables.{feature}.weight");
+        match checkpoint.format(&name) {
+            TableFormat::F16 => ElementType::Float16,
+            TableFormat::Bf16 => ElementType::Bfloat16,
+            TableFormat::Int8 if has_whole_rows(checkpoint, &name) => ElementType::Uint8,
+            TableFormat::Int8 | TableFormat::F32 => ElementType::Float,
+        }
     };
     Ok(network::build(&model, element).finish(model.kind()))
+}
+
+/// Whether every row of a table of int8 has one scale, as it has unless the table was cut by columns.
+fn has_whole_rows(checkpoint: &Checkpoint, table: &str) -> bool {
+    let shape = checkpoint.tensors().find(|(name, _)| *name == table).map(|(_, shape)| shape);
+    matches!(shape, Some(&[_, width]) if checkpoint.is_stored_as(table, &(0..width), TableFormat::Int8))
 }
 
 /// Writes the model of `checkpoint`, whose data was verified.

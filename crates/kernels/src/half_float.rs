@@ -26,7 +26,13 @@ pub(crate) trait StoredWeight: Copy {
     /// `sum += weight·row`.
     #[inline(always)]
     fn add(weight: f32, row: &[Self], sum: &mut [f32]) {
-        for (sum, row) in sum.iter_mut().zip(row) {
+        // Line by line: a loop over two lines would become additions of single floats.
+        let (lines, rest) = sum.as_chunks_mut::<16>();
+        let (row_lines, row_rest) = row.as_chunks::<16>();
+        for (sum, row) in lines.iter_mut().zip(row_lines) {
+            *sum = std::array::from_fn(|i| sum[i] + weight * row[i].float());
+        }
+        for (sum, row) in rest.iter_mut().zip(row_rest) {
             *sum += weight * row.float();
         }
     }

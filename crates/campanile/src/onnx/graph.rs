@@ -11,12 +11,25 @@ pub type Value = String;
 /// Parameter of the model that becomes an initialiser; its numbers are written later.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Name of the tensor, in the checkpoint and in the graph.
+    /// Name of the tensor in the graph.
     pub name: String,
     /// Shape of the tensor.
     pub shape: Vec<usize>,
     /// Type of the numbers that are written.
     pub element: ElementType,
+    /// What the numbers are.
+    pub numbers: Numbers,
+}
+
+/// Where the numbers of a parameter come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    /// All numbers of the checkpoint's tensor of the same name.
+    All,
+    /// 8-bit codes of the rows of the table of the same name.
+    Codes,
+    /// Scale and minimum of each row of this table of 8-bit codes.
+    Ranges(String),
 }
 
 impl Parameter {
@@ -61,10 +74,33 @@ impl GraphBuilder {
 
     /// Adds a parameter of the model.
     pub fn parameter(&mut self, name: &str, shape: Vec<usize>, element: ElementType) -> Value {
-        if !self.parameters.iter().any(|parameter| parameter.name == name) {
-            self.parameters.push(Parameter { name: name.into(), shape, element });
+        self.push_parameter(Parameter { name: name.into(), shape, element, numbers: Numbers::All })
+    }
+
+    /// Adds a table of 8-bit codes: the codes, and scale and minimum of each row.
+    pub fn codes(&mut self, name: &str, [rows, width]: [usize; 2]) -> [Value; 2] {
+        let codes = Parameter {
+            name: name.into(),
+            shape: vec![rows, width],
+            element: ElementType::Uint8,
+            numbers: Numbers::Codes,
+        };
+        let ranges = Parameter {
+            name: format!("{name}.ranges"),
+            shape: vec![rows, 2],
+            element: ElementType::Float,
+            numbers: Numbers::Ranges(name.into()),
+        };
+        [codes, ranges].map(|parameter| self.push_parameter(parameter))
+    }
+
+    /// A parameter that several operations read is kept once.
+    fn push_parameter(&mut self, parameter: Parameter) -> Value {
+        let name = parameter.name.clone();
+        if !self.parameters.iter().any(|known| known.name == name) {
+            self.parameters.push(parameter);
         }
-        name.into()
+        name
     }
 
     /// Adds a list of whole numbers.

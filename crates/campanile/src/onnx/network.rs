@@ -97,6 +97,7 @@ fn lookup(graph: &mut GraphBuilder, feature: &Feature, kept: &Kept) -> Value {
     });
     let gather = |graph: &mut GraphBuilder, ids: &Value| match kept {
         Kept::Train(train, cores) => multiply_out(graph, train, cores, ids),
+        Kept::Rows(width, ElementType::Uint8) => decode(graph, name, [*rows, *width], ids),
         Kept::Rows(width, element) => {
             let table = graph.parameter(&format!("tables.{name}.weight"), vec![*rows, *width], *element);
             let found = graph.op("Gather", &[&table, ids], vec![int("axis", 0)]);
@@ -138,6 +139,20 @@ fn lookup(graph: &mut GraphBuilder, feature: &Feature, kept: &Kept) -> Value {
             graph.op("Div", &[&pooled, &count], vec![])
         }
     }
+}
+
+/// Rows of a table of 8-bit codes: `minimum + scale · code`, with two roundings, as training computes it.
+fn decode(graph: &mut GraphBuilder, feature: &str, shape: [usize; 2], ids: &Value) -> Value {
+    let [codes, ranges] = graph.codes(&format!("tables.{feature}.weight"), shape);
+    let [codes, ranges] = [codes, ranges].map(|of| graph.op("Gather", &[&of, ids], vec![int("axis", 0)]));
+    let codes = graph.op("Cast", &[&codes], vec![int("to", ElementType::Float as i64)]);
+    let last = graph.integers(&[-1]);
+    let [scale, minimum] = [0, 1].map(|column| {
+        let [start, end] = [column, column + 1].map(|at| graph.integers(&[at]));
+        graph.op("Slice", &[&ranges, &start, &end, &last], vec![])
+    });
+    let scaled = graph.op("Mul", &[&codes, &scale], vec![]);
+    graph.op("Add", &[&scaled, &minimum], vec![])
 }
 
 /// Rows of a tensor train, of its cores: digits of the row numbers, the slices that they name, and their products.

@@ -15,6 +15,8 @@ pub const OPSET: i64 = 17;
 pub enum ElementType {
     /// Floats of 32 bits.
     Float = 1,
+    /// Unsigned integers of 8 bits.
+    Uint8 = 2,
     /// Signed integers of 64 bits.
     Int64 = 7,
     /// Floats of 16 bits with 11 bits of precision.
@@ -30,6 +32,7 @@ impl ElementType {
             Self::Float => 4,
             Self::Int64 => 8,
             Self::Float16 | Self::Bfloat16 => 2,
+            Self::Uint8 => 1,
         }
     }
 }

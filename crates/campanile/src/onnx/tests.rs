@@ -1,6 +1,6 @@
 //! The graph of small models, looked into without a runtime.
 
-use super::graph::Parameter;
+use super::graph::{Numbers, Parameter};
 use super::network::build;
 use super::proto::{ElementType, Graph};
 use super::{aligned, field_head};
@@ -26,7 +26,12 @@ fn feature(name: &str, hotness: Hotness, weighted: bool) -> Feature {
 }
 
 fn graph_of(model: &Model) -> (Graph, Vec<Parameter>) {
-    build(model, |name| if name == "b" { ElementType::Float16 } else { ElementType::Float }).finish("test")
+    graph_with(model, ElementType::Float16)
+}
+
+/// The graph of a model whose table of `b` is kept in this type.
+fn graph_with(model: &Model, element: ElementType) -> (Graph, Vec<Parameter>) {
+    build(model, |name| if name == "b" { element } else { ElementType::Float }).finish("test")
 }
 
 fn dlrm() -> Model {
@@ -38,8 +43,8 @@ fn dlrm() -> Model {
 fn every_value_is_made_before_it_is_read() {
     let deepfm =
         Model::new(dlrm().features().to_vec(), 3, 4, Architecture::DeepFm { deep: vec![5, 1] }).unwrap();
-    for model in [dlrm(), deepfm] {
-        let (graph, parameters) = graph_of(&model);
+    for (model, element) in [dlrm(), deepfm].iter().zip([ElementType::Float16, ElementType::Uint8]) {
+        let (graph, parameters) = graph_with(model, element);
         let mut known: HashSet<&str> = graph.input.iter().map(|input| input.name.as_str()).collect();
         known.extend(graph.initializer.iter().map(|tensor| tensor.name.as_str()));
         known.extend(parameters.iter().map(|parameter| parameter.name.as_str()));
@@ -74,8 +79,23 @@ fn all_parameters_of_the_model_are_in_the_graph() {
 }
 
 #[test]
+fn tables_of_codes_have_ranges() {
+    let (_, parameters) = graph_with(&dlrm(), ElementType::Uint8);
+    let of = |name: &str| parameters.iter().find(|p| p.name == name).unwrap();
+    let (codes, ranges) = (of("tables.b.weight"), of("tables.b.weight.ranges"));
+    assert_eq!((codes.element, codes.bytes()), (ElementType::Uint8, 40));
+    assert_eq!((ranges.shape.as_slice(), ranges.bytes()), (&[10, 2][..], 80));
+    assert_eq!(ranges.numbers, Numbers::Ranges("tables.b.weight".into()));
+}
+
+#[test]
 fn numbers_that_lie_apart_begin_at_pages() {
-    let parameter = |rows| Parameter { name: "p".into(), shape: vec![rows, 3], element: ElementType::Float };
+    let parameter = |rows| Parameter {
+        name: "p".into(),
+        shape: vec![rows, 3],
+        element: ElementType::Float,
+        numbers: Numbers::All,
+    };
     let mut at = 0;
     let starts: Vec<u64> = [1, 1000, 2].map(|rows| aligned(&mut at, &parameter(rows))).to_vec();
     assert_eq!((starts, at), (vec![0, 4096, 16384], 16384 + 24));

@@ -198,14 +198,14 @@ impl Checkpoint {
 
     /// Whether these columns of a tensor are rows of `format` of their own, whatever the rows: then [`Checkpoint::read_stored`] gives them
     /// bit for bit.
-    pub(crate) fn is_stored_as(&self, name: &str, columns: &Range<usize>, format: TableFormat) -> bool {
+    pub fn is_stored_as(&self, name: &str, columns: &Range<usize>, format: TableFormat) -> bool {
         let pieces = self.tensors.get(name).map_or(&[][..], |tensor| &tensor.pieces);
         let mut here = pieces.iter().filter(|piece| !intersect(&piece.columns, columns).is_empty());
         here.all(|piece| piece.columns == *columns && piece.format == format)
     }
 
     /// Reads rows as they are stored, of columns for which [`Checkpoint::is_stored_as`] holds.
-    pub(crate) fn read_stored(
+    pub fn read_stored(
         &self,
         name: &str,
         rows: Range<usize>,
