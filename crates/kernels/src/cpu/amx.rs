@@ -3,17 +3,20 @@
 //! This file alone touches tile registers. Invariants:
 //! - Tiles are only used through [`Tiles`], whose construction configures those of the calling thread, and whose drop releases
 //!   them. It cannot move to another thread. All tiles have 16 rows of 64 bytes.
-//! - No tile's contents outlive an `asm!` block: each loads or clears every tile that it reads. Only the configuration stays in
-//!   between, which the compiler never touches and the system keeps for the thread.
+//! - Tiles keep their contents from one `asm!` block to the next, but only inside [`Tiles::run`]: the compiler has no values of tiles and
+//!   never touches them, the system keeps them for the thread, and what runs between the blocks makes no `Tiles` of its own.
 //! - The system lends tiles to processes that ask ([`detect`]); a [`Tiles`] is only made where it did.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
 use std::marker::PhantomData;
-use std::mem::offset_of;
 
 /// Rows and columns of the blocks of a result that four accumulators hold.
 pub(crate) const BLOCK: usize = 32;
+/// Bytes of a line of a tile, and from line to line of tiles in panels.
+const LINE: usize = 64;
+/// Numbers of a tile.
+const TILE: usize = 512;
 
 /// Whether the processor has tiles for bf16 and the system lends them to this process.
 pub(crate) fn detect() -> bool {
@@ -40,80 +43,84 @@ fn lent() -> bool {
     false
 }
 
-/// Adds the steps of a block to its sums. Lines are the instructions of one step, on accumulators in tiles 0 to 3; they move
-/// `a` and `b` on. Every step also asks for four lines of what is read next, and for four of what is written in the end: a few at a time
-/// get by beside the loads of tiles, all of them at once would hold those up.
-macro_rules! add_steps {
-    ($block:ident: $($line:literal,)*) => {
+/// Instructions that may change any tile, and write no memory.
+macro_rules! on_tiles {
+    ([$($line:expr),* $(,)?], $($operands:tt)*) => {
         asm!(
-            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-            "mov {t}, [{block} + {FROM}]",
-            "mov {line}, 128",
-            "test {t}, {t}",
-            "jz 2f",
-            "tileloadd tmm0, [{t} + {line}]",
-            "tileloadd tmm1, [{t} + {line} + 64]",
-            "tileloadd tmm2, [{t} + {line} + 2048]",
-            "tileloadd tmm3, [{t} + {line} + 2112]",
-            "2:",
-            "mov {line}, 64",
-            "mov {a}, [{block} + {A}]",
-            "mov {b}, [{block} + {B}]",
-            "mov {ahead}, [{block} + {AHEAD}]",
-            "mov {written}, [{block} + {WRITTEN}]",
-            "mov {apart}, [{block} + {APART}]",
-            "mov {steps}, [{block} + {STEPS}]",
-            "test {steps}, {steps}",
-            "jz 4f",
-            "3:",
             $($line,)*
-            "prefetcht1 [{ahead}]",
-            "prefetcht1 [{ahead} + 64]",
-            "prefetcht1 [{ahead} + 128]",
-            "prefetcht1 [{ahead} + 192]",
-            "add {ahead}, 256",
-            "prefetchw [{written}]",
-            "prefetchw [{written} + 64]",
-            "add {written}, {apart}",
-            "prefetchw [{written}]",
-            "prefetchw [{written} + 64]",
-            "add {written}, {apart}",
-            "dec {steps}",
-            "jnz 3b",
-            "4:",
-            "mov {a}, [{block} + {TO}]",
-            "mov {line}, [{block} + {STRIDE}]",
-            "shl {line}, 2",
-            "mov {b}, {line}",
-            "shl {b}, 4",
-            "add {b}, {a}",
-            "tilestored [{a} + {line}], tmm0",
-            "tilestored [{a} + {line} + 64], tmm1",
-            "tilestored [{b} + {line}], tmm2",
-            "tilestored [{b} + {line} + 64], tmm3",
-            block = in(reg) $block,
-            a = out(reg) _,
-            b = out(reg) _,
-            t = out(reg) _,
-            line = out(reg) _,
-            steps = out(reg) _,
-            ahead = out(reg) _,
-            written = out(reg) _,
-            apart = out(reg) _,
-            A = const offset_of!(Block, a),
-            B = const offset_of!(Block, b),
-            STEPS = const offset_of!(Block, steps),
-            FROM = const offset_of!(Block, from),
-            TO = const offset_of!(Block, to),
-            STRIDE = const offset_of!(Block, stride),
-            AHEAD = const offset_of!(Block, ahead),
-            WRITTEN = const offset_of!(Block, written),
-            APART = const offset_of!(Block, apart),
+            $($operands)*
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
+            options(nostack, readonly, preserves_flags),
         )
     };
+}
+
+/// A step of a block: `tmm0` to `tmm3` become the sums with 32 terms more. `$load` loads tiles of the right operand. The left one passes by
+/// the first-level cache.
+macro_rules! step {
+    ($load:literal, $a:expr, $b:expr) => {
+        on_tiles!(
+            [
+                concat!($load, " tmm6, [{b} + {line}]"),
+                "tileloaddt1 tmm4, [{a} + {line}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                concat!($load, " tmm7, [{b} + {line} + 1024]"),
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloaddt1 tmm5, [{a} + {line} + 1024]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+            ],
+            a = in(reg) $a, b = in(reg) $b, line = in(reg) LINE,
+        )
+    };
+}
+
+/// The same of operands of two parts. Three products of the parts of both operands, in this order: upper·lower, upper·upper, lower·upper.
+/// Eight tiles are loaded for twelve products.
+macro_rules! split_step {
+    ($load:literal, $a:expr, $b:expr) => {
+        on_tiles!(
+            [
+                concat!($load, " tmm6, [{b} + {line} + 2048]"),
+                "tileloaddt1 tmm4, [{a} + {line}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                concat!($load, " tmm7, [{b} + {line} + 3072]"),
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloaddt1 tmm5, [{a} + {line} + 1024]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                concat!($load, " tmm6, [{b} + {line}]"),
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                concat!($load, " tmm7, [{b} + {line} + 1024]"),
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloaddt1 tmm4, [{a} + {line} + 2048]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloaddt1 tmm5, [{a} + {line} + 3072]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+            ],
+            a = in(reg) $a, b = in(reg) $b, line = in(reg) LINE,
+        )
+    };
+}
+
+/// All steps of a block. Those of the right operand that are near are loaded by way of the first-level cache, and stay there for the block that
+/// comes next; the others pass by it, as they would push the near ones out.
+macro_rules! steps {
+    ($step:ident, $block:ident, $beside:ident, $numbers:expr) => {{
+        for step in 0..$block.near.min($block.steps) {
+            $step!("tileloadd", $block.a.add(step * $numbers), $block.b.add(step * $numbers));
+            $beside();
+        }
+        for step in $block.near..$block.steps {
+            $step!("tileloaddt1", $block.a.add(step * $numbers), $block.b.add(step * $numbers));
+            $beside();
+        }
+    }};
 }
 
 /// Shape of all tiles, as the processor reads it.
@@ -148,76 +155,42 @@ impl Tiles {
         Self { of_thread: PhantomData }
     }
 
-    /// Adds `Σ a·b` over the steps of a block to its sums. The panel of rows passes by the first-level cache, where the panel of
-    /// columns, which the next block reads again, should stay.
+    /// Adds `Σ a·b` over the steps of a block to its sums, and calls `beside` after each step: matrix units take so long for one that vector
+    /// instructions run beside them for nothing.
     ///
     /// # Safety
-    /// The pointers of `block` must be valid as its fields say.
-    #[inline]
-    pub(crate) unsafe fn run(&self, block: &Block) {
-        // SAFETY: the caller's promise; tiles are configured.
+    /// The pointers of `block` must be valid as its fields say, and `beside` must use no tiles.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, block: &Block, mut beside: impl FnMut()) {
+        let Block { from, from_stride, to, stride, .. } = *block;
+        // SAFETY: the block reads `steps` steps of both operands, 32 rows of 128 bytes from `from` unless it is null, and writes as many to
+        // `to`: the caller's promise. Everything that is changed is named, but for the tiles' contents, which stay for the next `asm!`.
         unsafe {
-            match block.split {
-                false => self.plain(block),
-                true => self.split(block),
+            if from.is_null() {
+                on_tiles!(["tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3"],);
+            } else {
+                on_tiles!(
+                    [
+                        "tileloadd tmm0, [{upper} + {line}]",
+                        "tileloadd tmm1, [{upper} + {line} + 64]",
+                        "tileloadd tmm2, [{lower} + {line}]",
+                        "tileloadd tmm3, [{lower} + {line} + 64]",
+                    ],
+                    upper = in(reg) from, lower = in(reg) from.add(16 * from_stride),
+                    line = in(reg) from_stride * size_of::<f32>(),
+                );
             }
-        }
-    }
-
-    /// # Safety
-    /// As for [`Tiles::run`].
-    #[inline]
-    unsafe fn plain(&self, block: &Block) {
-        // SAFETY: the block reads `steps` times 2 KB from `a` and `b`, 4 KB from `from` unless it is null, and writes 32 rows of
-        // 128 bytes to `to`: the caller's promise. Everything that it changes is named.
-        unsafe {
-            add_steps!(block:
-                "tileloadd tmm6, [{b} + {line}]",
-                "tileloaddt1 tmm4, [{a} + {line}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {line} + 1024]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloaddt1 tmm5, [{a} + {line} + 1024]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a}, 2048",
-                "add {b}, 2048",
-            );
-        }
-    }
-
-    /// Three products of the parts of both operands, in this order: upper·lower, upper·upper, lower·upper. Eight tiles are loaded
-    /// for twelve products.
-    ///
-    /// # Safety
-    /// As for [`Tiles::run`].
-    #[inline]
-    unsafe fn split(&self, block: &Block) {
-        // SAFETY: as in `plain`, but with 4 KB of each operand per step.
-        unsafe {
-            add_steps!(block:
-                "tileloadd tmm6, [{b} + {line} + 2048]",
-                "tileloaddt1 tmm4, [{a} + {line}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {line} + 3072]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloaddt1 tmm5, [{a} + {line} + 1024]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tileloadd tmm6, [{b} + {line}]",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm7, [{b} + {line} + 1024]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloaddt1 tmm4, [{a} + {line} + 2048]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloaddt1 tmm5, [{a} + {line} + 3072]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a}, 4096",
-                "add {b}, 4096",
+            match block.split {
+                false => steps!(step, block, beside, 2 * TILE),
+                true => steps!(split_step, block, beside, 4 * TILE),
+            }
+            asm!(
+                "tilestored [{upper} + {line}], tmm0",
+                "tilestored [{upper} + {line} + 64], tmm1",
+                "tilestored [{lower} + {line}], tmm2",
+                "tilestored [{lower} + {line} + 64], tmm3",
+                upper = in(reg) to, lower = in(reg) to.add(16 * stride), line = in(reg) stride * size_of::<f32>(),
+                options(nostack, preserves_flags),
             );
         }
     }
@@ -262,7 +235,6 @@ impl Drop for Tiles {
 }
 
 /// A block of 32 × 32 of a result, and the panels that it is the product of.
-#[repr(C)]
 pub(crate) struct Block {
     /// Panel of 32 rows: for every step of 32 terms two tiles of 1 KB, or four where operands are split.
     pub a: *const u16,
@@ -270,18 +242,16 @@ pub(crate) struct Block {
     pub b: *const u16,
     /// Number of steps.
     pub steps: usize,
+    /// Number of first steps whose part of `b` another block reads soon, too.
+    pub near: usize,
     /// Sums so far, 32 rows of 32 floats; null to begin with zeros.
     pub from: *const f32,
+    /// Floats from row to row of `from`.
+    pub from_stride: usize,
     /// Receives the sums, 32 rows of 32 floats; may be `from`.
     pub to: *mut f32,
     /// Floats from row to row of `to`.
     pub stride: usize,
     /// Whether panels hold upper and lower parts, in this order.
     pub split: bool,
-    /// What another block reads soon: every step asks for 256 bytes of it. Any address will do.
-    pub ahead: *const u16,
-    /// What is written once the block is done: every step asks for the first two lines of two pieces of it. Any address will do.
-    pub written: *const u8,
-    /// Bytes from piece to piece of what is written.
-    pub apart: usize,
 }

@@ -23,7 +23,7 @@ pub(crate) unsafe fn run(block: &Block) {
         unsafe {
             if !block.from.is_null() {
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let from = block.from.add((first + i) * BLOCK);
+                    let from = block.from.add((first + i) * block.from_stride);
                     *sums = [_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(16))];
                 }
             }

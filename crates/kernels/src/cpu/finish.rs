@@ -1,7 +1,9 @@
 //! Blocks of sums that matrix units computed, on their way to a result.
 //!
 //! Finished as tiles of f32 are: bias, then ReLU or mask, then the element-wise half of a cross layer. A result that is kept in panels of
-//! bf16 is rounded last, and split into two parts where its panels have two.
+//! bf16 is rounded last, and split into two parts where its panels have two. A block is finished row by row, beside the products of the next
+//! one: matrix units leave the vector instructions idle. What all blocks of a product have in common, where rows go ([`Target`]) and what is
+//! masked ([`Mask`]), is known while compiling: few instructions get by beside the loads of tiles.
 #![allow(unsafe_code)]
 
 use super::amx::BLOCK;
@@ -9,7 +11,6 @@ use super::gemm::Product;
 use super::panels::{round, round_rest};
 use super::shared::Shared;
 use super::values::{SharedValues, Values};
-use crate::buffer::PanelLayout;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -27,24 +28,6 @@ impl Place {
     /// Whether the block is a full one.
     pub(crate) fn is_whole(&self) -> bool {
         self.rows.len() == BLOCK && self.columns.len() == BLOCK
-    }
-
-    /// Asks for the lines of the mask that the block is going to read, and for those of a result of floats where `result`.
-    #[inline]
-    pub(crate) fn prefetch(&self, product: &Product, result: bool) {
-        for row in self.rows.clone() {
-            let at = row * product.n + self.columns.start;
-            if let (SharedValues::Plain(c), true) = (&product.c, result) {
-                super::level::prefetch_for_write(c.address(at), 0, self.columns.len());
-            }
-            match product.finish.mask {
-                Some(Values::Plain(mask)) => super::level::prefetch(mask, at, BLOCK),
-                Some(Values::Kept(mask)) => {
-                    super::level::prefetch(mask.line(row, self.columns.start), 0, BLOCK)
-                }
-                None => {}
-            }
-        }
     }
 
     /// Masks of both vectors of a row.
@@ -74,246 +57,351 @@ pub(crate) unsafe fn load(sums: &mut Sums, place: &Place, product: &Product) {
     }
 }
 
-/// Finishes the sums and stores them in the result; only stores them where more is to be added. `next` is the distance to the block that
-/// comes next: operands of a cross layer are asked for there, since they come from memory and a block is computed in less time.
-///
-/// # Safety
-/// The processor must have AVX-512 with instructions for words and for bf16, and nobody else may use the block.
-pub(crate) unsafe fn store(sums: &Sums, place: &Place, product: &Product, last: bool, next: isize) {
-    if place.rows.is_empty() {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        match product.c {
-            SharedValues::Plain(c) => store_floats(sums, place, product, (c, next), last),
-            SharedValues::Kept(panels, layout) if layout.split => {
-                keep::<true>(sums, place, product, panels, layout);
-            }
-            SharedValues::Kept(panels, layout) => keep::<false>(sums, place, product, panels, layout),
-        }
-    }
-}
+/// Vectors of a row of a block.
+type Row = [__m512; 2];
 
-/// Mask of a block.
-#[derive(Clone, Copy)]
-enum MaskAt {
-    None,
-    /// First element of the block.
-    Plain(*const f32),
-    /// First line of the block.
-    Kept(*const u16),
-}
+/// Where the rows of blocks go. The processor must have AVX-512 with instructions for words and for bf16 where rows are stored.
+pub(crate) trait Target: Copy {
+    /// Whether rows that a block does not have are stored, as zeros.
+    const FILLED: bool;
 
-impl MaskAt {
-    /// The mask of a product, where its block at `place` begins.
-    fn new(place: &Place, product: &Product) -> Self {
-        let first = place.columns.start;
-        match product.finish.mask {
-            None => Self::None,
-            Some(Values::Plain(mask)) => {
-                let begin = place.rows.start * product.n + first;
-                let end = (place.rows.end - 1) * product.n + place.columns.end;
-                Self::Plain(mask[begin..end].as_ptr())
-            }
-            Some(Values::Kept(mask)) => {
-                // Lines of a block lie one after another.
-                let lines = mask.left(&place.rows, first).0;
-                Self::Kept(lines[..BLOCK * BLOCK].as_ptr())
-            }
-        }
-    }
+    /// The place of a block of a product; `last` unless more is to be added to it.
+    fn new(place: &Place, product: &Product, last: bool) -> Self;
 
-    /// Lanes of `row` from `half` on whose mask is positive or NaN.
+    /// Asks for what storing a row reads.
+    fn ask_for(&self, row: usize);
+
+    /// Stores the `lanes` of a row, with zeros in all others.
     ///
     /// # Safety
-    /// The row lies in the block; rows of floats are `n` apart and have `lanes` from `half` on.
-    #[target_feature(enable = "avx512f,avx512bw")]
-    #[inline]
-    unsafe fn kept(self, row: usize, n: usize, half: usize, lanes: __mmask16) -> __mmask16 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::None => lanes,
-                Self::Plain(mask) => {
-                    let mask = _mm512_maskz_loadu_ps(lanes, mask.wrapping_add(row * n + half));
-                    _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(mask, _mm512_setzero_ps())
-                }
-                Self::Kept(mask) => {
-                    let words = _mm256_loadu_si256(mask.wrapping_add(row * BLOCK + half).cast());
-                    let floats = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(words));
-                    _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(_mm512_castsi512_ps(floats), _mm512_setzero_ps())
-                }
-            }
-        }
-    }
+    /// The operands of the product that the block is of must live, and nobody else may use the block, which has the row.
+    unsafe fn store(&self, row: usize, values: Row, lanes: [__mmask16; 2]);
 }
 
-/// # Safety
-/// As for [`store`].
-unsafe fn store_floats(
-    sums: &Sums,
-    place: &Place,
-    product: &Product,
-    (c, next): (Shared<f32>, isize),
-    last: bool,
-) {
-    let finish = product.finish;
-    let (n, first, count) = (product.n, place.columns.start, place.columns.len());
-    // Everything from the first element of the block to its last lies in the operand.
-    let (begin, end) = (place.rows.start * n + first, (place.rows.end - 1) * n + first + count);
-    let pointer =
-        |values: Option<&[f32]>| values.map_or(std::ptr::null(), |values| values[begin..end].as_ptr());
-    let _ = c.address(end);
-    let cross = finish.cross.filter(|_| last);
-    let work = Finishing {
-        sums: sums.as_ptr(),
-        c: c.address(begin),
-        n,
-        rows: place.rows.len(),
-        masks: place.masks(),
-        bias: finish
-            .bias
-            .filter(|_| last)
-            .map_or(std::ptr::null(), |bias| bias[first..first + count].as_ptr()),
-        mask: if last { MaskAt::new(place, product) } else { MaskAt::None },
-        x0: pointer(cross.map(|cross| cross.x0)),
-        x: pointer(cross.map(|cross| cross.x)),
-        out: cross.map_or(std::ptr::null_mut(), |cross| {
-            let _ = cross.out.address(end);
-            cross.out.address(begin)
-        }),
-        next,
-    };
-    let relu = finish.relu && last;
-    let masked = !matches!(work.mask, MaskAt::None);
-    // SAFETY: all pointers were just checked, or are null; the rest is the caller's promise.
-    unsafe {
-        match (relu, masked, work.out.is_null()) {
-            (false, false, true) => work.run::<false, false, false>(),
-            (true, false, true) => work.run::<true, false, false>(),
-            (false, true, true) => work.run::<false, true, false>(),
-            (true, true, true) => work.run::<true, true, false>(),
-            (false, false, false) => work.run::<false, false, true>(),
-            (true, false, false) => work.run::<true, false, true>(),
-            (false, true, false) => work.run::<false, true, true>(),
-            (true, true, false) => work.run::<true, true, true>(),
-        }
-    }
-}
-
-/// Finishes the sums of all terms and stores them as a block of panels of bf16, with zeros past the last row and the last column.
-///
-/// # Safety
-/// As for [`store`].
-#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-unsafe fn keep<const SPLIT: bool>(
-    sums: &Sums,
-    place: &Place,
-    product: &Product,
-    panels: Shared<u16>,
-    layout: PanelLayout,
-) {
-    let finish = product.finish;
-    assert!(finish.cross.is_none() && !finish.add, "panels of bf16 are not added to");
-    assert!(place.rows.start.is_multiple_of(BLOCK) && place.columns.start.is_multiple_of(BLOCK));
-    let at = layout.line(place.rows.start, place.columns.start);
-    // SAFETY: the block belongs to this thread, says the caller.
-    let (lines, _) = unsafe { panels.piece(at..at + layout.block()) }.as_chunks_mut::<BLOCK>();
-    let (lines, lower_lines) = lines.split_at_mut(BLOCK);
-    assert_eq!(lower_lines.len(), if SPLIT { BLOCK } else { 0 });
-    let (masks, mask, zero) = (place.masks(), MaskAt::new(place, product), _mm512_setzero_ps());
-    let bias = finish.bias.map(|bias| &bias[place.columns.clone()]);
-    let bias = [0, 16].map(|half| match bias {
-        // SAFETY: the mask stops where the row ends.
-        Some(bias) => unsafe { _mm512_maskz_loadu_ps(masks[half / 16], bias.as_ptr().wrapping_add(half)) },
-        None => _mm512_set1_ps(-0.0),
-    });
-    let (sums, _) = sums.as_chunks::<BLOCK>();
-    for (row, (line, sums)) in lines.iter_mut().zip(sums).enumerate() {
-        let mut values = [zero; 2];
-        if row < place.rows.len() {
-            for (v, value) in values.iter_mut().enumerate() {
-                // SAFETY: half a row of sums is as large as a register; the mask has this row.
-                let (sum, kept) = unsafe {
-                    let sum = _mm512_maskz_loadu_ps(u16::MAX, sums[v * 16..][..16].as_ptr());
-                    (sum, mask.kept(row, product.n, v * 16, masks[v]))
-                };
-                let mut sum = _mm512_add_ps(sum, bias[v]);
-                if finish.relu {
-                    // Of 0 and NaN this instruction gives the second.
-                    sum = _mm512_max_ps(zero, sum);
-                }
-                *value = _mm512_maskz_mov_ps(kept & masks[v], sum);
-            }
-        }
-        let upper = round(values[0], values[1]);
-        // SAFETY: a line is as large as a register.
-        unsafe { _mm512_mask_storeu_epi32(line.as_mut_ptr().cast(), u16::MAX, upper) };
-        if SPLIT {
-            let lower = round_rest(values[0], values[1], upper);
-            // SAFETY: as above.
-            unsafe { _mm512_mask_storeu_epi32(lower_lines[row].as_mut_ptr().cast(), u16::MAX, lower) };
-        }
-    }
-}
-
-/// Operands of a block's end, each at the block's first element; bias, `x0`, `x` and `out` may be null.
-struct Finishing {
-    sums: *const f32,
-    c: *mut f32,
+/// A result of floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Floats {
+    first: *mut f32,
+    /// Floats from row to row.
     n: usize,
-    rows: usize,
-    masks: [__mmask16; 2],
-    bias: *const f32,
-    mask: MaskAt,
+    /// Whether whole rows go past the caches.
+    streamed: bool,
+}
+
+impl Floats {
+    /// Bytes of a result from which on it is written past the caches: it would push out what products read.
+    const STREAMED: usize = 1 << 20;
+
+    fn of(c: Shared<f32>, place: &Place, n: usize, last: bool) -> Self {
+        let (first, count) = (place.columns.start, place.columns.len());
+        // Everything from the first element of the block to its last lies in the result.
+        let (begin, end) = (place.rows.start * n + first, (place.rows.end - 1) * n + first + count);
+        let _ = c.address(end);
+        let first = c.address(begin);
+        let lines = first.addr().is_multiple_of(64) && n.is_multiple_of(16);
+        Self { first, n, streamed: last && lines && c.len() * size_of::<f32>() >= Self::STREAMED }
+    }
+
+    /// # Safety
+    /// As for [`Target::store`].
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn store_row(&self, row: usize, values: Row, lanes: [__mmask16; 2]) {
+        let to = self.first.wrapping_add(row * self.n);
+        // SAFETY: lanes stop where the block does; whole rows are whole lines where they are streamed.
+        unsafe {
+            if lanes != [u16::MAX; 2] {
+                _mm512_mask_storeu_ps(to, lanes[0], values[0]);
+                _mm512_mask_storeu_ps(to.wrapping_add(16), lanes[1], values[1]);
+            } else if self.streamed {
+                _mm512_stream_ps(to, values[0]);
+                _mm512_stream_ps(to.wrapping_add(16), values[1]);
+            } else {
+                _mm512_storeu_ps(to, values[0]);
+                _mm512_storeu_ps(to.wrapping_add(16), values[1]);
+            }
+        }
+    }
+}
+
+impl Target for Floats {
+    const FILLED: bool = false;
+
+    fn new(place: &Place, product: &Product, last: bool) -> Self {
+        // Lines that are added to were read, and are written where they are.
+        Self::of(product.c.plain(), place, product.n, last && !product.finish.add)
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, _: usize) {}
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    #[inline]
+    unsafe fn store(&self, row: usize, values: Row, lanes: [__mmask16; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store_row(row, values, lanes) };
+    }
+}
+
+/// Floats `z`, and the output `x0 ⊙ z + x` of the cross layer that they are part of.
+#[derive(Clone, Copy)]
+pub(crate) struct CrossFloats {
+    z: Floats,
     x0: *const f32,
     x: *const f32,
-    out: *mut f32,
-    /// Distance to the block that comes next.
-    next: isize,
+    out: Floats,
 }
 
-impl Finishing {
-    /// # Safety
-    /// The pointers that are not null must reach the last element of the block; `x0`, `x` and `out` must not be null with `CROSS`.
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn run<const RELU: bool, const MASK: bool, const CROSS: bool>(&self) {
-        let zero = _mm512_setzero_ps();
-        for (half, lanes) in [(0, self.masks[0]), (16, self.masks[1])] {
-            // SAFETY: masks stop where rows end; the rest is the caller's promise.
-            unsafe {
-                // Adding a negative zero changes nothing.
-                let bias = if self.bias.is_null() {
-                    _mm512_set1_ps(-0.0)
-                } else {
-                    _mm512_maskz_loadu_ps(lanes, self.bias.wrapping_add(half))
-                };
-                for row in 0..self.rows {
-                    let at = row * self.n + half;
-                    let sum = _mm512_maskz_loadu_ps(u16::MAX, self.sums.wrapping_add(row * BLOCK + half));
-                    let mut value = _mm512_add_ps(sum, bias);
-                    if RELU {
-                        // Of 0 and NaN this instruction gives the second.
-                        value = _mm512_max_ps(zero, value);
-                    }
-                    if MASK {
-                        value = _mm512_maskz_mov_ps(self.mask.kept(row, self.n, half, lanes), value);
-                    }
-                    if CROSS {
-                        let next = at.wrapping_add_signed(self.next);
-                        _mm_prefetch::<_MM_HINT_T0>(self.x0.wrapping_add(next).cast());
-                        _mm_prefetch::<_MM_HINT_T0>(self.x.wrapping_add(next).cast());
-                        _mm_prefetch::<_MM_HINT_ET0>(self.out.wrapping_add(next).cast());
-                        // Two roundings, as everywhere else: no fused multiply-add.
-                        let x0 = _mm512_maskz_loadu_ps(lanes, self.x0.wrapping_add(at));
-                        let x = _mm512_maskz_loadu_ps(lanes, self.x.wrapping_add(at));
-                        let crossed = _mm512_add_ps(_mm512_mul_ps(x0, value), x);
-                        _mm512_mask_storeu_ps(self.out.wrapping_add(at), lanes, crossed);
-                    }
-                    _mm512_mask_storeu_ps(self.c.wrapping_add(at), lanes, value);
-                }
+impl Target for CrossFloats {
+    const FILLED: bool = false;
+
+    fn new(place: &Place, product: &Product, last: bool) -> Self {
+        let cross = product.finish.cross.expect("operands of a cross layer");
+        let (n, columns) = (product.n, &place.columns);
+        let all = place.rows.start * n + columns.start..(place.rows.end - 1) * n + columns.end;
+        let [x0, x] = [cross.x0, cross.x].map(|of| of[all.clone()].as_ptr());
+        let [z, out] = [product.c.plain(), cross.out].map(|to| Floats::of(to, place, n, last));
+        Self { z, x0, x, out }
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, row: usize) {
+        for of in [self.x0, self.x] {
+            prefetch(of.wrapping_add(row * self.z.n));
+            prefetch(of.wrapping_add(row * self.z.n + 16));
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    #[inline]
+    unsafe fn store(&self, row: usize, values: Row, lanes: [__mmask16; 2]) {
+        let at = row * self.z.n;
+        let mut out = values;
+        // SAFETY: lanes stop where the block does, which `x0` and `x` have too: the caller's promise.
+        unsafe {
+            for (half, (out, lanes)) in out.iter_mut().zip(lanes).enumerate() {
+                let at = at + half * 16;
+                // Two roundings, as everywhere else: no fused multiply-add.
+                let x0 = _mm512_maskz_loadu_ps(lanes, self.x0.wrapping_add(at));
+                let x = _mm512_maskz_loadu_ps(lanes, self.x.wrapping_add(at));
+                *out = _mm512_add_ps(_mm512_mul_ps(x0, *out), x);
+            }
+            self.out.store_row(row, out, lanes);
+            self.z.store_row(row, values, lanes);
+        }
+    }
+}
+
+/// Panels of bf16, of two parts where `SPLIT`.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<const SPLIT: bool>(*mut u16);
+
+impl<const SPLIT: bool> Target for Panels<SPLIT> {
+    const FILLED: bool = true;
+
+    fn new(place: &Place, product: &Product, _: bool) -> Self {
+        let SharedValues::Kept(panels, layout) = product.c else { panic!("floats where panels are written") };
+        assert!(product.finish.cross.is_none(), "cross layers are floats");
+        assert!(place.rows.start.is_multiple_of(BLOCK) && place.columns.start.is_multiple_of(BLOCK));
+        assert_eq!(layout.split, SPLIT);
+        let at = layout.line(place.rows.start, place.columns.start);
+        let _ = panels.address(at + layout.block());
+        Self(panels.address(at))
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, _: usize) {}
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    #[inline]
+    unsafe fn store(&self, row: usize, values: Row, _: [__mmask16; 2]) {
+        let upper = round(values[0], values[1]);
+        // SAFETY: a block has 32 lines, each as large as a register, and as many of lower parts: the caller's promise.
+        unsafe {
+            _mm512_storeu_si512(self.0.add(row * BLOCK).cast(), upper);
+            if SPLIT {
+                let lower = round_rest(values[0], values[1], upper);
+                _mm512_storeu_si512(self.0.add((BLOCK + row) * BLOCK).cast(), lower);
             }
         }
     }
+}
+
+/// What results of blocks are masked by.
+pub(crate) trait Mask: Copy {
+    /// The mask of a block of a product.
+    fn new(place: &Place, product: &Product) -> Self;
+
+    /// Asks for the mask of a row.
+    fn ask_for(&self, row: usize);
+
+    /// Those of the `lanes` of a row whose mask is positive or NaN.
+    ///
+    /// # Safety
+    /// The mask must live, and has the row. The processor must have AVX-512.
+    unsafe fn kept(&self, row: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2];
+}
+
+/// No mask.
+#[derive(Clone, Copy)]
+pub(crate) struct Unmasked;
+
+impl Mask for Unmasked {
+    fn new(_: &Place, _: &Product) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn kept(&self, _: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2] {
+        lanes
+    }
+}
+
+/// A mask of floats, laid out as the result.
+#[derive(Clone, Copy)]
+pub(crate) struct FloatMask {
+    first: *const f32,
+    n: usize,
+}
+
+impl Mask for FloatMask {
+    fn new(place: &Place, product: &Product) -> Self {
+        let n = product.n;
+        let mask = product.finish.mask.expect("a mask").plain();
+        let begin = place.rows.start * n + place.columns.start;
+        let end = (place.rows.end - 1) * n + place.columns.end;
+        Self { first: mask[begin..end].as_ptr(), n }
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, row: usize) {
+        prefetch(self.first.wrapping_add(row * self.n));
+        prefetch(self.first.wrapping_add(row * self.n + 16));
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn kept(&self, row: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2] {
+        let (first, zero) = (self.first.wrapping_add(row * self.n), _mm512_setzero_ps());
+        // SAFETY: lanes stop where the block does, which the mask has: the caller's promise.
+        unsafe {
+            let values = [
+                _mm512_maskz_loadu_ps(lanes[0], first),
+                _mm512_maskz_loadu_ps(lanes[1], first.wrapping_add(16)),
+            ];
+            [
+                _mm512_mask_cmp_ps_mask::<_CMP_NLE_UQ>(lanes[0], values[0], zero),
+                _mm512_mask_cmp_ps_mask::<_CMP_NLE_UQ>(lanes[1], values[1], zero),
+            ]
+        }
+    }
+}
+
+/// A mask in panels of bf16: the first line of the block's.
+#[derive(Clone, Copy)]
+pub(crate) struct PanelMask(*const u16);
+
+impl Mask for PanelMask {
+    fn new(place: &Place, product: &Product) -> Self {
+        let Some(Values::Kept(mask)) = product.finish.mask else { panic!("no panels of a mask") };
+        // Lines of a block lie one after another.
+        let lines = mask.left(&place.rows, place.columns.start).0;
+        Self(lines[..BLOCK * BLOCK].as_ptr())
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, row: usize) {
+        prefetch(self.0.wrapping_add(row * BLOCK));
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
+    unsafe fn kept(&self, row: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2] {
+        // SAFETY: a block has 32 lines: the caller's promise.
+        let line = unsafe { _mm512_loadu_si512(self.0.wrapping_add(row * BLOCK).cast()) };
+        // Read as signed words, everything negative is at most minus infinity, but for NaN.
+        const INFINITY: i16 = 0xff80_u16 as i16;
+        let kept =
+            _mm512_cmpgt_epi16_mask(line, _mm512_set1_epi16(INFINITY)) & _mm512_test_epi16_mask(line, line);
+        [kept as __mmask16 & lanes[0], (kept >> 16) as __mmask16 & lanes[1]]
+    }
+}
+
+/// A block of sums that is to be finished.
+#[derive(Clone, Copy)]
+pub(crate) struct Finishing<T, M> {
+    sums: *const f32,
+    /// Rows of the block.
+    rows: usize,
+    /// Lanes of both vectors of a row.
+    lanes: [__mmask16; 2],
+    /// What is added to every row; negative zeros change nothing.
+    bias: [f32; BLOCK],
+    /// What is smaller becomes this.
+    least: f32,
+    mask: M,
+    target: T,
+}
+
+impl<T: Target, M: Mask> Finishing<T, M> {
+    /// The block at `place`, whose `sums` are floats in rows of 32; `last` unless more is to be added to it.
+    pub(crate) fn new(sums: *const f32, place: &Place, product: &Product, last: bool) -> Self {
+        let mut bias = [-0.0; BLOCK];
+        if let Some(all) = product.finish.bias {
+            bias[..place.columns.len()].copy_from_slice(&all[place.columns.clone()]);
+        }
+        Self {
+            sums,
+            rows: place.rows.len(),
+            lanes: place.masks(),
+            bias,
+            least: if product.finish.relu { 0.0 } else { f32::NEG_INFINITY },
+            mask: M::new(place, product),
+            target: T::new(place, product, last),
+        }
+    }
+
+    /// Asks for what finishing a row reads.
+    #[inline(always)]
+    pub(crate) fn ask_for(&self, row: usize) {
+        self.mask.ask_for(row);
+        self.target.ask_for(row);
+    }
+
+    /// Finishes a row and stores it in the result.
+    ///
+    /// # Safety
+    /// The processor must have AVX-512 with instructions for words and for bf16. The operands of the product that this was made of must live,
+    /// and nobody else may use the block. `row` is one of 32.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    #[inline]
+    pub(crate) unsafe fn row(&self, row: usize) {
+        let lanes = match row < self.rows {
+            true => self.lanes,
+            false if T::FILLED => [0; 2],
+            false => return,
+        };
+        let least = _mm512_set1_ps(self.least);
+        // SAFETY: sums have 32 rows, and target and mask have this one as far as lanes go: the caller's promise.
+        unsafe {
+            let kept = self.mask.kept(row, lanes);
+            let finished = |half: usize| {
+                let sum = _mm512_loadu_ps(self.sums.wrapping_add(row * BLOCK + half * 16));
+                let sum = _mm512_add_ps(sum, _mm512_loadu_ps(self.bias[half * 16..][..16].as_ptr()));
+                // Of 0 and NaN this instruction gives the second.
+                _mm512_maskz_mov_ps(kept[half], _mm512_max_ps(least, sum))
+            };
+            self.target.store(row, [finished(0), finished(1)], lanes);
+        }
+    }
+}
+
+/// Asks for a cache line.
+#[inline(always)]
+fn prefetch<T>(line: *const T) {
+    // SAFETY: a prefetch of any address is harmless.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }

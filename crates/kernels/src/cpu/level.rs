@@ -48,9 +48,15 @@ impl Level {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { with_avx2(work) },
-            Level::Portable => work(),
+            Level::Portable => portable(work),
         }
     }
+}
+
+/// Apart from its caller, as the others are: work of three levels in one function takes long to compile.
+#[inline(never)]
+fn portable<R>(work: impl FnOnce() -> R) -> R {
+    work()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -60,31 +60,30 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
             let range = first..(first + SAMPLES).min(range.end);
             for t in which.clone() {
                 let (starts, lengths) = bags(t, &range);
-                cpu.level.run(
-                    #[inline(always)]
-                    || {
-                        let from = range.start * width + columns[t];
-                        let row_of = |s: usize| {
-                            let at = from + s * width;
-                            // SAFETY: no two pieces share a sample.
-                            unsafe { out.piece(at..at + tables[t].dim) }
-                        };
-                        // Lines of `out` are written whole.
-                        let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
-                        let streamed = streamed && lines;
-                        let bags = BagsOf { table: &tables[t], starts, lengths, values, weights, streamed };
-                        match tables[t].weights.stored() {
-                            StoredRows::F32(floats) => bags.of_rows(Weights(floats.host())).pool(row_of),
-                            StoredRows::Half(Half::F16, stored) => {
-                                bags.pool_halves::<F16>(cpu.level, stored.host(), row_of);
-                            }
-                            StoredRows::Half(Half::Bf16, stored) => {
-                                bags.pool_halves::<Bf16>(cpu.level, stored.host(), row_of);
-                            }
-                            StoredRows::Int8(codes) => bags.of_rows(Codes(codes.host())).pool(row_of),
-                        }
-                    },
-                );
+                let from = range.start * width + columns[t];
+                let row_of = |s: usize| {
+                    let at = from + s * width;
+                    // SAFETY: no two pieces share a sample.
+                    unsafe { out.piece(at..at + tables[t].dim) }
+                };
+                // Lines of `out` are written whole.
+                let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
+                let streamed = streamed && lines;
+                let bags = BagsOf { table: &tables[t], starts, lengths, values, weights, streamed };
+                match tables[t].weights.stored() {
+                    StoredRows::F32(floats) => {
+                        bags.of_rows(Weights(floats.host())).pool_at(cpu.level, row_of);
+                    }
+                    StoredRows::Half(Half::F16, stored) => {
+                        bags.pool_halves::<F16>(cpu.level, stored.host(), row_of);
+                    }
+                    StoredRows::Half(Half::Bf16, stored) => {
+                        bags.pool_halves::<Bf16>(cpu.level, stored.host(), row_of);
+                    }
+                    StoredRows::Int8(codes) => {
+                        bags.of_rows(Codes(codes.host())).pool_at(cpu.level, row_of);
+                    }
+                }
             }
         }
     });
@@ -180,7 +179,6 @@ struct BagsOf<'a> {
 }
 
 impl<'a> BagsOf<'a> {
-    #[inline(always)]
     fn of_rows<R: Rows>(self, rows: R) -> Bags<'a, R> {
         let Self { table, starts, lengths, values, weights, streamed } = self;
         let (dim, mean) = (table.dim, table.pooling == Pooling::Mean);
@@ -190,8 +188,7 @@ impl<'a> BagsOf<'a> {
         Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead, early }
     }
 
-    /// Pools all bags of a table with weights `H`, as [`Bags::pool`].
-    #[inline(always)]
+    /// Pools all bags of a table with weights `H`, as [`Bags::pool_at`].
     fn pool_halves<'o, H: Convert + bytemuck::Pod>(
         self,
         level: Level,
@@ -199,8 +196,8 @@ impl<'a> BagsOf<'a> {
         out: impl Fn(usize) -> &'o mut [f32],
     ) {
         match halves::rows::<H>(level, stored) {
-            Some(rows) => self.of_rows(Weights(rows)).pool(out),
-            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool(out),
+            Some(rows) => self.of_rows(Weights(rows)).pool_at(level, out),
+            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool_at(level, out),
         }
     }
 }
@@ -224,7 +221,16 @@ struct Bags<'a, R> {
 }
 
 impl<R: Rows> Bags<'_, R> {
-    /// Pools all bags; `out` gives the place of a bag's vector.
+    /// Pools all bags by the instructions of `level`; `out` gives the place of a bag's vector.
+    ///
+    /// One function for each format and level: all of them in one would take the compiler minutes.
+    fn pool_at<'o>(&self, level: Level, out: impl Fn(usize) -> &'o mut [f32]) {
+        level.run(
+            #[inline(always)]
+            || self.pool(out),
+        );
+    }
+
     #[inline(always)]
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
         match self.dim {

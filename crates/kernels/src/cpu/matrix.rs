@@ -2,34 +2,40 @@
 //!
 //! Both operands are brought into [`panels`](super::panels) and multiplied in blocks of 32 × 32, whose sums are carried out in
 //! the order of their terms. Panels of the right operand are packed once for all threads, or were packed before
-//! ([`crate::PackedLinear`]); each thread packs as many rows of the left one as its second-level cache holds. A sum is the same
-//! wherever rows and columns are cut, and also where its terms are: the next part begins with the sums of the one before.
+//! ([`crate::PackedLinear`]); each thread packs as many rows of the left one as its second-level cache holds. Rows pass along a panel of
+//! columns, of which the first terms stay in the first-level cache. A sum is the same wherever rows and columns are cut, and also where its
+//! terms are: the next part begins with the sums of the one before.
 #![allow(unsafe_code)]
 
 use super::Cpu;
 use super::amx::{BLOCK, Block, Tiles};
-use super::finish::{self, Place, Sums};
-use super::gemm::Product;
+use super::finish::{
+    self, CrossFloats, Finishing, FloatMask, Floats, Mask, PanelMask, Place, Sums, Target, Unmasked,
+};
+use super::gemm::{Finish, Product};
 use super::pack::Operand;
-use super::panels::{Form, STEP, Side, pack};
+use super::panels::{Form, STEP, Side, pack, pack_left};
 use super::shared::Shared;
 use super::units::Units;
 use super::values::{SharedValues, Values};
 use crate::op::packed::Packing;
 use crate::{LinearShape, PackLinear, PackedLinear};
 use spec::precision::Precision;
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::ops::Range;
 
 /// Bytes of the left operand that are packed at a time: half of a second-level cache, through which the right one passes.
 const LEFT_BYTES: usize = 1 << 20;
-/// Blocks of rows that are packed at a time. The fewer, the more often all of the right operand passes.
-const ROW_BLOCKS: usize = 8;
-/// Bytes of a panel of the right operand that stay in a first-level cache while rows pass.
-const RIGHT_BYTES: usize = 32 << 10;
+/// Blocks of rows that are packed at a time, at least and at most. The fewer, the more often all of the right operand passes.
+const ROW_BLOCKS: [usize; 2] = [8, 16];
+/// Bytes of a panel of the right operand that stay in a first-level cache while rows pass: sums, results and masks need the rest of 48 KB.
+const NEAR_BYTES: usize = 32 << 10;
 /// The most terms of a right operand that are packed at a time.
 const MOST_TERMS: usize = 2048;
 /// Numbers that are worth a thread of their own in packing.
 const PACKED_GRAIN: usize = 32 << 10;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Multiplications that are worth a thread of their own.
 const PRODUCT_GRAIN: usize = 2 << 20;
 
@@ -161,20 +167,27 @@ pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3], split: bool) 
     let form = Form { terms: k, split };
     let together = Form { terms: k.min(MOST_TERMS + STEP), split };
     let own = Form { terms: terms_at_a_time(form).min(k), split };
-    let rows = m.div_ceil(threads).min(ROW_BLOCKS * BLOCK);
+    let rows = m.div_ceil(threads).min(row_blocks(own) * BLOCK);
     let packed = own.panels(rows) + together.panels(n).div_ceil(threads);
     packed * size_of::<u16>() + carried(form, n) * size_of::<Sums>()
 }
 
 /// Terms of the left operand that are packed at a time: long sums are cut rather than few rows taken.
 fn terms_at_a_time(form: Form) -> usize {
-    let parts = (form.panel() * size_of::<u16>() * ROW_BLOCKS).div_ceil(LEFT_BYTES).max(1);
+    let parts = (form.panel() * size_of::<u16>() * ROW_BLOCKS[0]).div_ceil(LEFT_BYTES).max(1);
     form.steps().div_ceil(parts).max(1) * STEP
+}
+
+/// Blocks of rows that are packed at a time where so many terms are.
+fn row_blocks(form: Form) -> usize {
+    let [least, most] = ROW_BLOCKS;
+    (LEFT_BYTES / (form.panel() * size_of::<u16>()).max(1)).clamp(least, most)
 }
 
 /// Blocks of sums that wait for more terms, of a result of so many columns that is rounded when all terms are there.
 fn carried(form: Form, columns: usize) -> usize {
-    if terms_at_a_time(form) < form.terms { columns.div_ceil(BLOCK) * ROW_BLOCKS } else { 0 }
+    let some = Form { terms: terms_at_a_time(form), ..form };
+    if some.terms < form.terms { columns.div_ceil(BLOCK) * row_blocks(some) } else { 0 }
 }
 
 /// What one thread computes of a product.
@@ -202,7 +215,8 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
         _ => None,
     };
     let packed_form = Form { terms: most.min(form.terms), split };
-    let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(ROW_BLOCKS * BLOCK)) };
+    let at_a_time = row_blocks(packed_form) * BLOCK;
+    let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(at_a_time)) };
     let for_right = if right.is_some() { 0 } else { form.panels(columns.len()) };
     let bytes = carried * size_of::<Sums>() + (for_left + for_right) * size_of::<u16>();
     let mut scratch = cpu.scratch(piece, bytes).expect("a few megabytes of scratch");
@@ -219,29 +233,32 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
     };
     let right = &right[..form.panels(columns.len())];
     let kernel = Kernel::new(cpu.units);
-    for first in rows.clone().step_by(ROW_BLOCKS * BLOCK) {
-        let rows = first..(first + ROW_BLOCKS * BLOCK).min(rows.end);
+    for first in rows.clone().step_by(at_a_time) {
+        let rows = first..(first + at_a_time).min(rows.end);
         // A sum of no terms is a result too.
         for from in (terms.start..terms.end.max(terms.start + 1)).step_by(most) {
             let some = from..(from + most).min(terms.end);
-            if let Some(sums) = product.finish.sums.filter(|_| columns.start == 0) {
+            let added_up = product.finish.sums.filter(|_| columns.start == 0).map(|sums| {
                 // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
-                let sums = unsafe { sums.piece(rows.clone()) };
-                product.a.add_up(cpu.level, rows.start, some.start, some.len(), sums);
-            }
+                unsafe { sums.piece(rows.clone()) }
+            });
             let of_some = Form { terms: some.len(), split };
             let (left, left_panel) = match kept {
                 Some(kept) => kept.left(&rows, some.start),
                 None => {
                     // SAFETY: as above.
-                    unsafe { pack(&product.a, rows.clone(), some.start, of_some, Side::Left, packed) };
+                    unsafe {
+                        let (a, rows) = (&product.a, rows.clone());
+                        pack_left(a, cpu.level, rows, some.start, of_some, packed, added_up);
+                    }
                     (&*packed, of_some.panel())
                 }
             };
             let right = &right[(from - terms.start) / STEP * form.step()..];
             let panels = Panels { left, left_panel, right, right_panel: form.panel(), form: of_some };
             let place = Place { rows: rows.clone(), columns: columns.clone() };
-            blocks(&kernel, &panels, place, some, sums, product);
+            // SAFETY: as above.
+            unsafe { finish_blocks(&kernel, &panels, place, some, sums, product) };
         }
     }
 }
@@ -258,86 +275,146 @@ struct Panels<'a> {
     form: Form,
 }
 
-/// Sums of the blocks of some rows, where the caches have them.
+/// Sums of two blocks: one is computed while the other is finished.
 #[repr(align(64))]
-struct Near([Sums; ROW_BLOCKS]);
+struct Near([Sums; 2]);
 
 /// All blocks of the rows and columns at `place`. `carried` keeps the sums of rounded results that wait for more terms.
-fn blocks(
+///
+/// # Safety
+/// The processor must have AVX-512 with instructions for words and for bf16.
+unsafe fn finish_blocks(
     kernel: &Kernel,
     panels: &Panels,
     place: Place,
     terms: Range<usize>,
     carried: &mut [Sums],
-    product: Product,
+    mut product: Product,
 ) {
+    let floats = matches!(product.c, SharedValues::Plain(_));
+    assert!(floats || !product.finish.add, "panels of bf16 are not added to");
+    let (add, last) = (product.finish.add || terms.start > 0, terms.end == product.k);
+    product.finish.add = add;
+    if floats && !last {
+        // Sums are stored as they are until all terms are there.
+        product.finish = Finish { add, ..Finish::default() };
+    }
+    assert!(floats || !carried.is_empty() || (!add && last), "panels of bf16 get whole sums");
+    let (cross, mask) = (product.finish.cross.is_some(), product.finish.mask);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let run = match (product.c, mask) {
+            (SharedValues::Plain(_), None) if cross => blocks::<CrossFloats, Unmasked>,
+            (SharedValues::Plain(_), _) if cross => panic!("cross layers have no mask"),
+            (SharedValues::Plain(_), None) => blocks::<Floats, Unmasked>,
+            (SharedValues::Plain(_), Some(Values::Plain(_))) => blocks::<Floats, FloatMask>,
+            (SharedValues::Plain(_), Some(Values::Kept(_))) => blocks::<Floats, PanelMask>,
+            (SharedValues::Kept(_, layout), None) if layout.split => blocks::<finish::Panels<true>, Unmasked>,
+            (SharedValues::Kept(_, layout), Some(Values::Plain(_))) if layout.split => {
+                blocks::<finish::Panels<true>, FloatMask>
+            }
+            (SharedValues::Kept(_, layout), Some(Values::Kept(_))) if layout.split => {
+                blocks::<finish::Panels<true>, PanelMask>
+            }
+            (SharedValues::Kept(..), None) => blocks::<finish::Panels<false>, Unmasked>,
+            (SharedValues::Kept(..), Some(Values::Plain(_))) => blocks::<finish::Panels<false>, FloatMask>,
+            (SharedValues::Kept(..), Some(Values::Kept(_))) => blocks::<finish::Panels<false>, PanelMask>,
+        };
+        run(kernel, panels, place, last, carried, &product);
+    }
+}
+
+/// As [`finish_blocks`], with results in `T` and masks in `M`, and without the operations of `product` that wait for the `last` terms.
+///
+/// # Safety
+/// As for [`finish_blocks`].
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn blocks<T: Target, M: Mask>(
+    kernel: &Kernel,
+    panels: &Panels,
+    place: Place,
+    last: bool,
+    carried: &mut [Sums],
+    product: &Product,
+) {
+    // Sums of floats go to the result after each part of their terms, others after the last.
+    let stores = last || !T::FILLED;
     let &Panels { left, left_panel, right, right_panel, form } = panels;
-    let finish = product.finish;
-    let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
-    let changes = finish.bias.is_some() || finish.relu || finish.mask.is_some() || finish.cross.is_some();
-    let (floats, result_lines) = match product.c {
-        SharedValues::Plain(_) => (true, 2 * BLOCK),
-        SharedValues::Kept(_, layout) => (false, layout.block() * size_of::<u16>() / 64),
-    };
-    assert!(floats || !carried.is_empty() || (terms.start == 0 && last), "panels of bf16 get whole sums");
-    let mut near = Near([[0.0; BLOCK * BLOCK]; ROW_BLOCKS]);
-    let steps = form.steps();
-    // Equal parts, so that none comes back to its sums for little.
-    let part = steps.div_ceil(steps.div_ceil(RIGHT_BYTES / size_of::<u16>() / form.step()).max(1)).max(1);
-    // Blocks of a column ask together for the part of the right operand that comes next.
-    let ahead_of_block = part * form.step() / place.rows.len().div_ceil(BLOCK).max(1);
-    let bottom = place.rows.end;
+    let (steps, split, n) = (form.steps(), form.split, product.n);
+    let near = NEAR_BYTES / size_of::<u16>() / form.step();
+    let mut near_sums = Near([[0.0; BLOCK * BLOCK]; 2]);
+    let near_sums = near_sums.0.each_mut().map(|sums| sums.as_mut_ptr());
+    let row_blocks = place.rows.len().div_ceil(BLOCK);
+    let carried_rows = carried.len() / place.columns.len().div_ceil(BLOCK).max(1);
+    // Blocks of a column ask together for the panel of the next column, each for as many lines at every step.
+    let ahead_of_block = form.panel() * size_of::<u16>() / row_blocks.max(1);
+    let lines_a_step = ahead_of_block.div_ceil(LINE * steps.max(1));
+    let rows_a_step = BLOCK.div_ceil(steps.max(1));
+    let mut before: Option<Finishing<T, M>> = None;
     for (j, first) in place.columns.clone().step_by(BLOCK).enumerate() {
         let columns = first..(first + BLOCK).min(place.columns.end);
         let b = &right[j * right_panel..][..form.panel()];
-        let all_sums = match carried {
-            [] => &mut near.0,
-            _ => carried[j * ROW_BLOCKS..].first_chunk_mut().expect("sums of all columns"),
-        };
-        for step in (0..steps.max(1)).step_by(part) {
-            let ends = step + part >= steps;
-            // Sums of floats go to the result after each part of their terms, others after the last.
-            let stores = ends && (floats || last);
-            let taken = part.min(steps - step);
-            for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut *all_sums) {
-                let rows = first..(first + BLOCK).min(place.rows.end);
-                let place = Place { rows, columns: columns.clone() };
-                // Short sums are over before they have asked for all lines of the result.
-                let by_steps = 4 * taken >= result_lines;
-                if stores {
-                    place.prefetch(&product, !by_steps);
+        for (i, first) in place.rows.clone().step_by(BLOCK).enumerate() {
+            let rows = first..(first + BLOCK).min(place.rows.end);
+            let place = Place { rows, columns: columns.clone() };
+            let sums = match carried.get_mut(j * carried_rows + i) {
+                Some(sums) => sums.as_mut_ptr(),
+                None => near_sums[(j * row_blocks + i) % 2],
+            };
+            let (from, from_stride) = match product.c {
+                _ if !product.finish.add => (std::ptr::null(), BLOCK),
+                // Sums of whole blocks need not pass by `sums`.
+                SharedValues::Plain(_) if place.is_whole() => (product.block(&place).cast_const(), n),
+                SharedValues::Plain(_) => {
+                    // SAFETY: the block belongs to this thread, and `sums` are those of a block.
+                    unsafe { finish::load(&mut *sums.cast::<Sums>(), &place, product) };
+                    (sums.cast_const(), BLOCK)
                 }
-                if add && step == 0 && floats {
-                    // SAFETY: the block belongs to this thread.
-                    unsafe { finish::load(sums, &place, &product) };
+                SharedValues::Kept(..) => (sums.cast_const(), BLOCK),
+            };
+            let now = stores.then(|| Finishing::<T, M>::new(sums, &place, product, last));
+            let a = &left[i * left_panel..][..form.panel()];
+            let ahead = b.as_ptr().wrapping_add(right_panel).cast::<i8>();
+            let mut ahead = ahead.wrapping_add(i * ahead_of_block);
+            let mut row = 0;
+            let beside = || {
+                for _ in 0..lines_a_step {
+                    _mm_prefetch::<_MM_HINT_T1>(ahead);
+                    ahead = ahead.wrapping_add(LINE);
                 }
-                let straight = stores && floats && place.is_whole() && !(changes && last);
-                let a = &left[i * left_panel..][..form.panel()];
-                let from = if add || step > 0 { sums.as_ptr() } else { std::ptr::null() };
-                let (to, stride) = match straight {
-                    true => (product.block(&place), product.n),
-                    false => (sums.as_mut_ptr(), BLOCK),
-                };
-                let (written, apart) =
-                    if stores && by_steps { product.lines(&place) } else { (to.cast(), 0) };
-                let next = if ends { right_panel } else { (step + part) * form.step() };
-                let ahead = b.as_ptr().wrapping_add(next + i * ahead_of_block);
-                let (a, b) = (a[step * form.step()..].as_ptr(), b[step * form.step()..].as_ptr());
-                let (steps, split) = (taken, form.split);
-                let block =
-                    Block { a, b, steps, from, to, stride, split, ahead, written: written.cast(), apart };
-                // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
-                unsafe { kernel.run(&block) };
-                if stores && !straight {
-                    // The block below, or the first of the next columns.
-                    let below = (BLOCK * product.n) as isize;
-                    let next =
-                        if place.rows.end < bottom { below } else { BLOCK as isize - i as isize * below };
-                    // SAFETY: the block belongs to this thread.
-                    unsafe { finish::store(sums, &place, &product, last, next) };
+                for row in row..(row + rows_a_step).min(BLOCK) {
+                    if let Some(now) = &now {
+                        now.ask_for(row);
+                    }
+                    if let Some(before) = &before {
+                        // SAFETY: the block before belongs to this thread, and its sums wait to be finished.
+                        unsafe { before.row(row) };
+                    }
+                }
+                row += rows_a_step;
+            };
+            let (a, b, to) = (a.as_ptr(), b.as_ptr(), sums);
+            let block = Block { a, b, steps, near, from, from_stride, to, stride: BLOCK, split };
+            // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
+            unsafe { kernel.run(&block, beside) };
+            // The rest of the rows, where there were no steps at all.
+            for row in row..BLOCK {
+                if let Some(before) = &before {
+                    // SAFETY: as above.
+                    unsafe { before.row(row) };
                 }
             }
+            before = now;
         }
+    }
+    for row in 0..BLOCK {
+        if let Some(before) = &before {
+            // SAFETY: as above.
+            unsafe { before.row(row) };
+        }
+    }
+    if stores {
+        super::stream::fence();
     }
 }
 
@@ -349,20 +426,6 @@ impl Product<'_> {
         // The last element lies in the result, and so do all before it.
         let _ = c.address((place.rows.end - 1) * self.n + place.columns.end);
         c.address(place.rows.start * self.n + place.columns.start)
-    }
-
-    /// First line that a block of the result is stored in, and bytes from one pair of lines to the next.
-    fn lines(&self, place: &Place) -> (*mut u8, usize) {
-        match self.c {
-            SharedValues::Plain(c) => {
-                let first = c.address(place.rows.start * self.n + place.columns.start);
-                (first.cast(), self.n * size_of::<f32>())
-            }
-            SharedValues::Kept(panels, layout) => {
-                let first = panels.address(layout.line(place.rows.start, place.columns.start));
-                (first.cast(), 128)
-            }
-        }
     }
 }
 
@@ -381,14 +444,20 @@ impl Kernel {
         }
     }
 
+    /// Multiplies a block, and calls `beside` as often as it has steps.
+    ///
     /// # Safety
-    /// The pointers of `block` must be valid as its fields say.
-    pub(crate) unsafe fn run(&self, block: &Block) {
+    /// The pointers of `block` must be valid as its fields say, and `beside` must use no tiles.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, block: &Block, mut beside: impl FnMut()) {
         // SAFETY: the caller's promise; panels are only made where there are the instructions.
         unsafe {
             match self {
-                Self::Tiles(tiles) => tiles.run(block),
-                Self::Vectors => super::dots::run(block),
+                Self::Tiles(tiles) => tiles.run(block, beside),
+                Self::Vectors => {
+                    super::dots::run(block);
+                    (0..block.steps).for_each(|_| beside());
+                }
             }
         }
     }

@@ -92,33 +92,42 @@ impl Operand<'_> {
 /// Adds rows of bf16 to `sums`, those of the columns from `first` on, a multiple of 32.
 #[inline(always)]
 fn add_up_kept(kept: Kept, first: usize, rows: Range<usize>, sums: &mut [f32]) {
-    let float = |bits: u16| f32::from_bits(u32::from(bits) << 16);
     let mut room = [[[0; PANEL]; PANEL]; 2];
     for (column, sums) in (first..).step_by(PANEL).zip(sums.chunks_mut(PANEL)) {
-        // In registers until all rows are added.
-        let mut all = [0f32; PANEL];
-        all[..sums.len()].copy_from_slice(sums);
         for first in rows.clone().step_by(PANEL) {
             let some = first..(first + PANEL).min(rows.end);
-            let [room, lower_room] = &mut room;
-            let upper = &kept.block(&some, column, false, room)[..some.len()];
-            if kept.split() {
-                let lower = kept.block(&some, column, true, lower_room);
-                for (upper, lower) in upper.iter().zip(lower) {
-                    for i in 0..PANEL {
-                        all[i] += float(upper[i]) + float(lower[i]);
-                    }
-                }
-            } else {
-                for upper in upper {
-                    for i in 0..PANEL {
-                        all[i] += float(upper[i]);
-                    }
+            let [upper_room, lower_room] = &mut room;
+            let upper = &kept.block(&some, column, false, upper_room)[..some.len()];
+            let lower = kept.split().then(|| kept.block(&some, column, true, lower_room));
+            add_lines(upper, lower, sums);
+        }
+    }
+}
+
+/// Adds lines of bf16 to at most 32 `sums`, one after another, each with its lower part where there is one.
+#[inline(always)]
+pub(crate) fn add_lines(upper: &[[u16; PANEL]], lower: Option<&[[u16; PANEL]; PANEL]>, sums: &mut [f32]) {
+    let float = |bits: u16| f32::from_bits(u32::from(bits) << 16);
+    // In registers until all lines are added.
+    let mut all = [0f32; PANEL];
+    all[..sums.len()].copy_from_slice(sums);
+    match lower {
+        Some(lower) => {
+            for (upper, lower) in upper.iter().zip(lower) {
+                for i in 0..PANEL {
+                    all[i] += float(upper[i]) + float(lower[i]);
                 }
             }
         }
-        sums.copy_from_slice(&all[..sums.len()]);
+        None => {
+            for upper in upper {
+                for i in 0..PANEL {
+                    all[i] += float(upper[i]);
+                }
+            }
+        }
     }
+    sums.copy_from_slice(&all[..sums.len()]);
 }
 
 /// Rounds to the nearest bf16, and to an even one of two.

@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::amx::BLOCK;
-use super::pack::{Operand, transposed};
+use super::level::Level;
+use super::pack::{Operand, add_lines, transposed};
 use super::values::{Kept, Values};
 use crate::buffer::PANEL;
 use std::arch::x86_64::*;
@@ -77,7 +78,7 @@ pub(crate) unsafe fn pack(
         Values::Kept(kept) => {
             assert!(operand.by_k && form.split == kept.split(), "sums over rows of bf16");
             // SAFETY: the instructions exist, says the caller.
-            return unsafe { pack_kept(kept, indices, terms, form, side, to) };
+            return unsafe { pack_kept(kept, indices, terms, form, side, to, None) };
         }
     };
     let outer = if operand.by_k { [&terms, &indices] } else { [&indices, &terms] };
@@ -138,18 +139,69 @@ unsafe fn pack_step(
     }
 }
 
-/// Packs columns of rows of bf16, whose terms are the rows, for one side of a product.
+/// As [`pack`] for the left side, with `sums[i] += Σₖ (indices.start + i, k)` over the packed terms in their order, beginning at 0 where `from`
+/// is, if there are `sums`. Rows of bf16 are read once for both: where they come from memory, reading takes longer than packing.
+///
+/// # Safety
+/// As for [`pack`].
+pub(crate) unsafe fn pack_left(
+    operand: &Operand,
+    level: Level,
+    indices: Range<usize>,
+    from: usize,
+    form: Form,
+    to: &mut [u16],
+    sums: Option<&mut [f32]>,
+) {
+    if let (Values::Kept(kept), Some(sums)) = (operand.data, sums.as_deref()) {
+        assert!(operand.by_k && form.split == kept.split() && sums.len() == indices.len());
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (operand.data, sums) {
+            (Values::Kept(kept), Some(sums)) => {
+                if from == 0 {
+                    sums.fill(0.0);
+                }
+                pack_kept(kept, indices, from..from + form.terms, form, Side::Left, to, Some(sums));
+            }
+            (_, sums) => {
+                if let Some(sums) = sums {
+                    operand.add_up(level, indices.start, from, form.terms, sums);
+                }
+                pack(operand, indices, from, form, Side::Left, to);
+            }
+        }
+    }
+}
+
+/// Packs columns of rows of bf16, whose terms are the rows, for one side of a product, and adds them to `sums`, if there are any.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-fn pack_kept(kept: Kept, indices: Range<usize>, terms: Range<usize>, form: Form, side: Side, to: &mut [u16]) {
-    let mut room = [[0; BLOCK]; STEP];
+fn pack_kept(
+    kept: Kept,
+    indices: Range<usize>,
+    terms: Range<usize>,
+    form: Form,
+    side: Side,
+    to: &mut [u16],
+    mut sums: Option<&mut [f32]>,
+) {
+    let mut rooms = [[[0; BLOCK]; STEP]; 2];
     for (step, first) in terms.clone().step_by(STEP).enumerate() {
         let rows = first..(first + STEP).min(terms.end);
         for (panel, column) in indices.clone().step_by(BLOCK).enumerate() {
             let to = &mut to[panel * form.panel() + step * form.step()..][..form.step()];
-            let (upper, lower) = to.split_at_mut(2 * TILE);
-            turn_block(kept.block(&rows, column, false, &mut room), side, upper);
-            if form.split {
-                turn_block(kept.block(&rows, column, true, &mut room), side, lower);
+            let (upper_to, lower_to) = to.split_at_mut(2 * TILE);
+            let [upper_room, lower_room] = &mut rooms;
+            let upper = kept.block(&rows, column, false, upper_room);
+            let lower = form.split.then(|| kept.block(&rows, column, true, lower_room));
+            turn_block(upper, side, upper_to);
+            if let Some(lower) = lower {
+                turn_block(lower, side, lower_to);
+            }
+            if let Some(sums) = &mut sums {
+                let end = ((panel + 1) * BLOCK).min(sums.len());
+                add_lines(&upper[..rows.len()], lower, &mut sums[panel * BLOCK..end]);
             }
         }
     }

@@ -32,6 +32,11 @@ impl<'a, T> Shared<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
     }
 
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The address of the element at `index`, which lies in the slice or just behind it.
     pub(crate) fn address(&self, index: usize) -> *mut T {
         assert!(index <= self.len, "{index} of {} elements", self.len);

@@ -76,17 +76,15 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
                 continue;
             }
             let (sum, room) = scratch.of::<f32>()[..2 * table.dim].split_at_mut(table.dim);
-            cpu.level.run(
-                #[inline(always)]
-                || match table.dim {
-                    8 => update.runs::<8>(t, table, keys, (sum, room)),
-                    16 => update.runs::<16>(t, table, keys, (sum, room)),
-                    32 => update.runs::<32>(t, table, keys, (sum, room)),
-                    64 => update.runs::<64>(t, table, keys, (sum, room)),
-                    128 => update.runs::<128>(t, table, keys, (sum, room)),
-                    _ => update.runs::<0>(t, table, keys, (sum, room)),
-                },
-            );
+            let runs = match table.dim {
+                8 => Update::runs_at::<8>,
+                16 => Update::runs_at::<16>,
+                32 => Update::runs_at::<32>,
+                64 => Update::runs_at::<64>,
+                128 => Update::runs_at::<128>,
+                _ => Update::runs_at::<0>,
+            };
+            runs(&update, cpu.level, (t, table), keys, (sum, room));
         }
     });
     Ok(())
@@ -126,12 +124,27 @@ fn surely_sorted(
 }
 
 impl Update<'_> {
-    /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`.
+    /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`, by the instructions of `level`. `DIM` is the length of
+    /// rows, or 0 for any.
+    ///
+    /// One function for each length and level: all of them in one would take the compiler minutes.
+    fn runs_at<const DIM: usize>(
+        &self,
+        level: Level,
+        (t, table): (usize, &Table),
+        range: Range<usize>,
+        room: (&mut [f32], &mut [f32]),
+    ) {
+        level.run(
+            #[inline(always)]
+            || self.runs::<DIM>((t, table), range, room),
+        );
+    }
+
     #[inline(always)]
     fn runs<const DIM: usize>(
         &self,
-        t: usize,
-        table: &Table,
+        (t, table): (usize, &Table),
         range: Range<usize>,
         (sum, room): (&mut [f32], &mut [f32]),
     ) {

@@ -64,12 +64,6 @@ impl<'a> Kept<'a> {
         self.layout.split
     }
 
-    /// The 32 columns from `column` on, a multiple of 32, of a row: upper parts where there are two.
-    pub(crate) fn line(&self, row: usize, column: usize) -> &'a [u16] {
-        let at = self.layout.line(self.first + row, column);
-        &self.panels[at..at + PANEL]
-    }
-
     /// At most 32 rows of the 32 columns from `column` on, a multiple of 32, and zeros for those that are missing: upper parts, or `lower`
     /// ones. `room` is for rows that are not all those of a panel.
     #[inline]

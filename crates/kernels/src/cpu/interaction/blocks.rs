@@ -117,9 +117,10 @@ fn run(kernel: &Kernel, form: Form, panels: [&[f32]; 2], at: [usize; 2], to: &mu
     let [a, b] = [0, 1].map(|side| panels[side][at[side] * panel..][..panel].as_ptr().cast::<u16>());
     assert!(to.len() >= (BLOCK - 1) * stride + BLOCK);
     let (from, to) = (std::ptr::null(), to.as_mut_ptr());
-    let (steps, split, written) = (form.steps(), form.split, to.cast());
+    let (steps, split) = (form.steps(), form.split);
+    let block = Block { a, b, steps, near: steps, from, from_stride: BLOCK, to, stride, split };
     // SAFETY: both panels have all steps, and `to` has room for a block, as just checked.
-    unsafe { kernel.run(&Block { a, b, steps, from, to, stride, split, ahead: b, written, apart: 0 }) };
+    unsafe { kernel.run(&block, || ()) };
 }
 
 /// Floats that have room for so many bf16 numbers of whole tiles.
