@@ -20,7 +20,7 @@ use std::ops::Range;
 /// Samples of a block at least and at most, in whole tiles of wide products: every block packs the matrices of all layers.
 const SAMPLES: [usize; 2] = [128, 1024];
 /// Samples of a block where matrices were packed before: few enough that their activations stay near.
-const SAMPLES_OF_PACKED: [usize; 2] = [128, 512];
+const SAMPLES_OF_PACKED: [usize; 2] = [128, 384];
 /// Outputs whose gradients a thread computes at a time, in whole tiles of wide products; each time it packs all inputs.
 const OUTPUTS: usize = 256;
 

@@ -85,9 +85,9 @@ fn plain(cpu: &Cpu, [x0, z, dout]: [&[f32]; 3], dz: &mut [f32], dx0: &mut [f32],
                 block(cpu.level, [x0, z, dout], true, dz_block, dx0);
             } else {
                 block(cpu.level, [x0, z, dout], false, dz_block, dx0_block);
-                stream::copy(dx0_block, dx0);
+                stream::copy(cpu.level, dx0_block, dx0);
             }
-            stream::copy(dz_block, dz);
+            stream::copy(cpu.level, dz_block, dz);
         }
         stream::fence();
     });

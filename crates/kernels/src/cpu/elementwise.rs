@@ -141,7 +141,15 @@ pub(crate) fn copy_columns(
 ) {
     let copied = copies.iter().map(|copy| copy.width).sum::<usize>() * (from.len() / widths[0].max(1));
     match stream::pays(copied) {
-        true => each_block(cpu, copies, from, to, widths, stream::copy),
+        true => each_block(
+            cpu,
+            copies,
+            from,
+            to,
+            widths,
+            #[inline(always)]
+            |from, to| stream::copy(cpu.level, from, to),
+        ),
         false => each_block(cpu, copies, from, to, widths, |from, to| to.copy_from_slice(from)),
     }
 }

@@ -15,6 +15,8 @@ use super::Cpu;
 use super::level::Level;
 #[cfg(target_arch = "x86_64")]
 use super::matrix;
+#[cfg(target_arch = "x86_64")]
+use super::pack::transposed;
 use super::pack::{round, transpose};
 #[cfg(target_arch = "x86_64")]
 use super::panels::Form;
@@ -131,10 +133,7 @@ pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32]
         for r in range {
             let dout = &dout[r * width..][..width];
             let sample = &vectors[r * count * dim..][..count * dim];
-            level.run(
-                #[inline(always)]
-                || mirror(count, stride, &dout[dim..], symmetric),
-            );
+            mirror(level, count, stride, &dout[dim..], symmetric);
             let sample = if padded == dim && !rounds {
                 sample
             } else {
@@ -159,9 +158,21 @@ pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32]
     });
 }
 
-/// The symmetric matrix of the gradients of all pairs, zeros on its diagonal.
+/// The symmetric matrix of the gradients of all pairs, zeros on its diagonal, in `count` rows of `stride`.
+fn mirror(level: Level, count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
+    match level {
+        // SAFETY: a level is only made where its instructions were detected.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { mirror_avx512(count, stride, pairs, symmetric) },
+        _ => level.run(
+            #[inline(always)]
+            || mirror_one_by_one(count, stride, pairs, symmetric),
+        ),
+    }
+}
+
 #[inline(always)]
-fn mirror(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
+fn mirror_one_by_one(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
     let mut at = 0;
     for i in 1..count {
         copy_overlapping(i, &pairs[at..], &mut symmetric[i * stride..]);
@@ -175,6 +186,44 @@ fn mirror(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
         symmetric[diagonal] = 0.0;
         diagonal += stride + 1;
         line += stride;
+    }
+}
+
+/// In blocks of 16 × 16, each written where it is and, transposed, where it is mirrored. Zeros follow the last of `count` columns.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn mirror_avx512(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
+    use std::arch::x86_64::*;
+    let blocks = count.div_ceil(LINE);
+    assert!(stride >= blocks * LINE && symmetric.len() >= count * stride);
+    assert!(pairs.len() >= count * count.saturating_sub(1) / 2);
+    let store = |symmetric: &mut [f32], row: usize, column: usize, line: __m512i| {
+        let to = &mut symmetric[row * stride + column..][..LINE];
+        // SAFETY: a line is as large as a register.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), _mm512_castsi512_ps(line)) };
+    };
+    for (top, left) in (0..blocks).flat_map(|top| (0..=top).map(move |left| (top * LINE, left * LINE))) {
+        let rows = (count - top).min(LINE);
+        let mut block = [_mm512_setzero_si512(); LINE];
+        for (r, line) in block.iter_mut().enumerate().take(rows) {
+            let row = top + r;
+            // Row i of the triangle begins behind 0 + 1 + … + (i - 1) pairs.
+            let from = &pairs[row * row.saturating_sub(1) / 2..][..row];
+            let lanes = ((1u32 << (row - left).min(LINE)) - 1) as __mmask16;
+            // SAFETY: the mask stops where the row ends.
+            *line = unsafe {
+                _mm512_castps_si512(_mm512_maskz_loadu_ps(lanes, from.as_ptr().wrapping_add(left)))
+            };
+        }
+        let mirrored = transposed(block);
+        if top == left {
+            for r in 0..rows {
+                store(symmetric, top + r, left, _mm512_or_si512(block[r], mirrored[r]));
+            }
+        } else {
+            (0..rows).for_each(|r| store(symmetric, top + r, left, block[r]));
+            (0..LINE).for_each(|r| store(symmetric, left + r, top, mirrored[r]));
+        }
     }
 }
 

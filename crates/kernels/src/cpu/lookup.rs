@@ -69,19 +69,20 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                 // Lines of `out` are written whole.
                 let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
                 let streamed = streamed && lines;
-                let bags = BagsOf { table: &tables[t], starts, lengths, values, weights, streamed };
+                let level = cpu.level;
+                let bags = BagsOf { level, table: &tables[t], starts, lengths, values, weights, streamed };
                 match tables[t].weights.stored() {
                     StoredRows::F32(floats) => {
-                        bags.of_rows(Weights(floats.host())).pool_at(cpu.level, row_of);
+                        bags.of_rows(Weights(floats.host())).pool_at(row_of);
                     }
                     StoredRows::Half(Half::F16, stored) => {
-                        bags.pool_halves::<F16>(cpu.level, stored.host(), row_of);
+                        bags.pool_halves::<F16>(stored.host(), row_of);
                     }
                     StoredRows::Half(Half::Bf16, stored) => {
-                        bags.pool_halves::<Bf16>(cpu.level, stored.host(), row_of);
+                        bags.pool_halves::<Bf16>(stored.host(), row_of);
                     }
                     StoredRows::Int8(codes) => {
-                        bags.of_rows(Codes(codes.host())).pool_at(cpu.level, row_of);
+                        bags.of_rows(Codes(codes.host())).pool_at(row_of);
                     }
                 }
             }
@@ -169,6 +170,7 @@ impl Rows for Codes<'_> {
 
 /// Some bags of one table, whatever the format of its rows.
 struct BagsOf<'a> {
+    level: Level,
     table: &'a Table,
     starts: &'a [u32],
     lengths: &'a [u32],
@@ -180,30 +182,30 @@ struct BagsOf<'a> {
 
 impl<'a> BagsOf<'a> {
     fn of_rows<R: Rows>(self, rows: R) -> Bags<'a, R> {
-        let Self { table, starts, lengths, values, weights, streamed } = self;
+        let Self { level, table, starts, lengths, values, weights, streamed } = self;
         let (dim, mean) = (table.dim, table.pooling == Pooling::Mean);
         let bytes = table.weights.row_bytes();
         let ahead = (AHEAD / bytes.max(1)).clamp(2, 64);
         let early = (bytes > SHORT).then_some(3 * ahead);
-        Bags { rows, dim, mean, starts, lengths, values, weights, streamed, ahead, early }
+        Bags { level, rows, dim, mean, starts, lengths, values, weights, streamed, ahead, early }
     }
 
     /// Pools all bags of a table with weights `H`, as [`Bags::pool_at`].
     fn pool_halves<'o, H: Convert + bytemuck::Pod>(
         self,
-        level: Level,
         stored: &'a [u16],
         out: impl Fn(usize) -> &'o mut [f32],
     ) {
-        match halves::rows::<H>(level, stored) {
-            Some(rows) => self.of_rows(Weights(rows)).pool_at(level, out),
-            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool_at(level, out),
+        match halves::rows::<H>(self.level, stored) {
+            Some(rows) => self.of_rows(Weights(rows)).pool_at(out),
+            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool_at(out),
         }
     }
 }
 
 /// Some bags of one table with rows `R`.
 struct Bags<'a, R> {
+    level: Level,
     rows: R,
     dim: usize,
     mean: bool,
@@ -221,11 +223,11 @@ struct Bags<'a, R> {
 }
 
 impl<R: Rows> Bags<'_, R> {
-    /// Pools all bags by the instructions of `level`; `out` gives the place of a bag's vector.
+    /// Pools all bags by the instructions of the level; `out` gives the place of a bag's vector.
     ///
     /// One function for each format and level: all of them in one would take the compiler minutes.
-    fn pool_at<'o>(&self, level: Level, out: impl Fn(usize) -> &'o mut [f32]) {
-        level.run(
+    fn pool_at<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
+        self.level.run(
             #[inline(always)]
             || self.pool(out),
         );
@@ -331,7 +333,7 @@ impl<R: Rows> Bags<'_, R> {
         }
         let out = &mut out[first..][..width];
         if self.streamed {
-            return stream::copy(&sum, out);
+            return stream::copy_lines(self.level, &sum, out);
         }
         out[..COLUMNS].copy_from_slice(&sum);
         out[width - TAIL..].copy_from_slice(&tail);

@@ -4,6 +4,10 @@
 //! written, which is a third of the memory traffic of a copy, and whoever reads it later finds it no slower.
 #![allow(unsafe_code)]
 
+use super::level::Level;
+
+/// Floats of a cache line.
+const LINE: usize = 16;
 /// Bytes of a result from which on it is written past the caches: more than the second-level caches of a few cores.
 const LARGE: usize = 8 << 20;
 
@@ -15,22 +19,54 @@ pub(crate) fn pays(floats: usize) -> bool {
 /// `to = from`, past the caches as far as `to` has whole cache lines. Both must be of one length. Other threads see the copy
 /// after a [`fence`].
 #[inline(always)]
-pub(crate) fn copy(from: &[f32], to: &mut [f32]) {
+pub(crate) fn copy(level: Level, from: &[f32], to: &mut [f32]) {
     assert_eq!(from.len(), to.len(), "copies are of one length");
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
-        let head = to.as_ptr().align_offset(64).min(to.len());
-        let lines = (to.len() - head) / 16 * 16;
-        to[..head].copy_from_slice(&from[..head]);
-        for at in (head..head + lines).step_by(4) {
-            // SAFETY: four floats from `at` on lie inside both slices, in `to` at a multiple of 16 bytes.
-            unsafe { _mm_stream_ps(to.as_mut_ptr().add(at), _mm_loadu_ps(from.as_ptr().add(at))) };
-        }
-        to[head + lines..].copy_from_slice(&from[head + lines..]);
+    let head = to.as_ptr().align_offset(64).min(to.len());
+    let lines = head..head + (to.len() - head) / LINE * LINE;
+    to[..head].copy_from_slice(&from[..head]);
+    copy_lines(level, &from[lines.clone()], &mut to[lines.clone()]);
+    to[lines.end..].copy_from_slice(&from[lines.end..]);
+}
+
+/// As [`copy`], of whole cache lines.
+#[inline(always)]
+pub(crate) fn copy_lines(level: Level, from: &[f32], to: &mut [f32]) {
+    assert!(to.is_empty() || to.as_ptr().addr().is_multiple_of(64), "whole lines");
+    let ((from, rest), (to, to_rest)) = (from.as_chunks::<LINE>(), to.as_chunks_mut::<LINE>());
+    assert!(rest.is_empty() && to_rest.is_empty() && from.len() == to.len(), "whole lines");
+    match level {
+        // SAFETY: a level is only made where its instructions were detected; lines begin where cache lines do.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => from.iter().zip(to).for_each(|(from, to)| unsafe { whole_line(from, to) }),
+        // SAFETY: every x86-64 has these instructions; lines begin where cache lines do.
+        #[cfg(target_arch = "x86_64")]
+        _ => from.iter().zip(to).for_each(|(from, to)| unsafe { line_in_parts(from, to) }),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => to.copy_from_slice(from),
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
+}
+
+/// # Safety
+/// `to` must begin with a cache line.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn whole_line(from: &[f32; LINE], to: &mut [f32; LINE]) {
+    use std::arch::x86_64::{_mm512_loadu_ps, _mm512_stream_ps};
+    // SAFETY: both are as large as a register; the rest is the caller's promise.
+    unsafe { _mm512_stream_ps(to.as_mut_ptr(), _mm512_loadu_ps(from.as_ptr())) };
+}
+
+/// # Safety
+/// `to` must begin with a cache line.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn line_in_parts(from: &[f32; LINE], to: &mut [f32; LINE]) {
+    use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+    for at in (0..LINE).step_by(4) {
+        // SAFETY: four floats from `at` on lie inside both; the rest is the caller's promise.
+        unsafe { _mm_stream_ps(to.as_mut_ptr().add(at), _mm_loadu_ps(from.as_ptr().add(at))) };
+    }
 }
 
 /// Makes copies past the caches visible to other threads before whatever follows.

@@ -11,6 +11,7 @@ use super::{LINE, copy_overlapping, grain, mirror};
 use crate::DotShape;
 use crate::cpu::Cpu;
 use crate::cpu::amx::{BLOCK, Block};
+use crate::cpu::level::prefetch;
 use crate::cpu::matrix::Kernel;
 use crate::cpu::panels::Form;
 use crate::cpu::shared::Shared;
@@ -81,11 +82,9 @@ pub(crate) fn backward(
         right.fill(0.0);
         let kernel = Kernel::new(cpu.units);
         for r in range {
+            prefetch(dout, (r + 1) * width, width);
             let dout = &dout[r * width..][..width];
-            cpu.level.run(
-                #[inline(always)]
-                || mirror(count, tall, &dout[dim..], symmetric),
-            );
+            mirror(cpu.level, count, tall, &dout[dim..], symmetric);
             // SAFETY: a form is only made where there are the instructions.
             unsafe {
                 tiles::lines(&symmetric[..count * tall], tall, form, left);
@@ -101,7 +100,7 @@ pub(crate) fn backward(
             // SAFETY: no two pieces share a row.
             let dsample = unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
             if streamed && wide == dim {
-                stream::copy(&result[..count * dim], dsample);
+                stream::copy(cpu.level, &result[..count * dim], dsample);
             } else {
                 let lines = dsample.chunks_exact_mut(dim).zip(result.chunks_exact(wide));
                 lines.for_each(|(to, from)| to.copy_from_slice(&from[..dim]));

@@ -140,7 +140,7 @@ impl Memory {
             for pair in &pairs[range] {
                 let (to, from) = &mut *pair.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 let len = to.len().min(from.len());
-                stream::copy(&from[..len], &mut to[..len]);
+                stream::copy(cpu.level, &from[..len], &mut to[..len]);
                 stream::fence();
             }
         });
