@@ -9,10 +9,14 @@ use crate::{Call, CollectiveError, CollectiveStatus};
 use kernels::{Device, KernelError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How much longer to wait when the limit is over but all members have arrived, and only copies are still being made.
 const COPYING: Duration = Duration::from_secs(1);
+
+/// Turns of a loop that does nothing, between two looks for the end of an exchange.
+const SPINS: usize = 64;
 
 /// An exchange that this rank has started.
 #[derive(Clone)]
@@ -66,6 +70,17 @@ impl InProcess {
             first: call(other_rank, &other.header, other.other_sends, other.other_expects),
             second: call(self.rank, mine, sends, expects),
         })
+    }
+
+    /// Looks for `complete` to hold, or for the run to end, as long as the patience of ranks lasts.
+    fn look_for(&self, complete: impl Fn() -> bool) {
+        let began = Instant::now();
+        while began.elapsed() < self.world.patience && !complete() && self.world.check().is_ok() {
+            for _ in 0..SPINS {
+                std::hint::spin_loop();
+            }
+            thread::yield_now();
+        }
     }
 
     /// Ends the run because the wait for an exchange is over its limit, unless all members have arrived and only copies are
@@ -161,6 +176,7 @@ impl Mover for InProcess {
             let mut all = tickets.filter_map(|ticket| local.under_way[ticket.0].as_ref());
             all.any(|started| started.exchange.is_complete(started.me))
         };
+        self.look_for(&complete);
         let mut signal = lock(&seat.signal);
         let outcome = loop {
             if let Err(ended) = self.world.check() {

@@ -9,7 +9,7 @@ use spec::topology::Topology;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Number of exchanges that a group of `size` ranks is created with: fewer in large groups, where each takes more memory.
 /// More are created when ranks run further ahead of each other.
@@ -17,9 +17,15 @@ fn first_exchanges(size: usize) -> usize {
     (512 / size.max(1)).clamp(8, 32)
 }
 
+/// Time for which a rank looks for the end of an exchange before it sleeps: longer than copies take, and than ranks that do the same work
+/// differ by. A virtual core that sleeps at every exchange is slow when it wakes (`docs/results/kernels.md`, "Why steps vary").
+const PATIENCE: Duration = Duration::from_millis(1);
+
 /// All ranks of the process.
 pub(crate) struct World {
     pub(super) topology: Topology,
+    /// Time for which a rank looks for what it waits for before it sleeps: none where ranks share cores, which others need meanwhile.
+    pub(super) patience: Duration,
     pub(super) seats: Vec<Seat>,
     ended: AtomicBool,
     failure: Mutex<Option<Arc<Failure>>>,
@@ -78,8 +84,10 @@ impl World {
             }),
             left: AtomicBool::new(false),
         };
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self {
             topology,
+            patience: if topology.ranks() <= cores { PATIENCE } else { Duration::ZERO },
             seats: (0..topology.ranks()).map(seat).collect(),
             ended: AtomicBool::new(false),
             failure: Mutex::new(None),
