@@ -67,28 +67,37 @@ pub(crate) fn backward(
     dvectors: &mut [f32],
 ) {
     let (DotShape { rows, count, dim }, width) = (shape, shape.width());
-    let streamed = stream::pays(rows * count * dim);
-    let dvectors = Shared::new(&mut dvectors[..rows * count * dim]);
     let (tall, wide) = (count.next_multiple_of(BLOCK), dim.next_multiple_of(BLOCK));
+    // Whole lines, which another sample's computation can copy.
+    let streamed =
+        stream::pays(rows * count * dim) && wide == dim && dvectors.as_ptr().addr().is_multiple_of(64);
+    let dvectors = Shared::new(&mut dvectors[..rows * count * dim]);
     let [for_left, for_right] = [count, dim].map(|indices| floats(form.panels(indices)));
     cpu.divide(rows, grain(count, dim), &|piece, range| {
         let square = count * tall + LINE;
-        let bytes = (for_left + for_right + tall * wide + square) * size_of::<f32>();
+        let bytes = (for_left + for_right + 2 * tall * wide + square) * size_of::<f32>();
         let mut scratch = cpu.scratch(piece, bytes).expect("room for one sample");
         let (left, rest) = scratch.of::<f32>().split_at_mut(for_left);
         let (right, rest) = rest.split_at_mut(for_right);
-        let (result, symmetric) = rest.split_at_mut(tall * wide);
+        let (first, rest) = rest.split_at_mut(tall * wide);
+        let (second, symmetric) = rest.split_at_mut(tall * wide);
         left.fill(0.0);
         right.fill(0.0);
+        // One is computed while the other is copied.
+        let (mut result, mut earlier) = (first, second);
         let kernel = Kernel::new(cpu.units);
+        let (begin, end) = (range.start, range.end);
+        // SAFETY: no two pieces share a row.
+        let place = |r: usize| unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
         for r in range {
             prefetch(dout, (r + 1) * width, width);
             let dout = &dout[r * width..][..width];
             mirror(cpu.level, count, tall, &dout[dim..], symmetric);
+            let copied = (streamed && r > begin).then(|| (&earlier[..count * dim], place(r - 1)));
             // SAFETY: a form is only made where there are the instructions.
             unsafe {
                 tiles::lines(&symmetric[..count * tall], tall, form, left);
-                tiles::pairs(&vectors[r * count * dim..][..count * dim], dim, form, right);
+                tiles::pairs(&vectors[r * count * dim..][..count * dim], dim, form, right, copied);
             }
             for (i, j) in (0..tall / BLOCK).flat_map(|i| (0..wide / BLOCK).map(move |j| (i, j))) {
                 let to = &mut result[i * BLOCK * wide + j * BLOCK..];
@@ -97,14 +106,15 @@ pub(crate) fn backward(
             for (dv, &dout) in result[..dim].iter_mut().zip(dout) {
                 *dv += dout;
             }
-            // SAFETY: no two pieces share a row.
-            let dsample = unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
-            if streamed && wide == dim {
-                stream::copy(cpu.level, &result[..count * dim], dsample);
+            if streamed {
+                std::mem::swap(&mut result, &mut earlier);
             } else {
-                let lines = dsample.chunks_exact_mut(dim).zip(result.chunks_exact(wide));
+                let lines = place(r).chunks_exact_mut(dim).zip(result.chunks_exact(wide));
                 lines.for_each(|(to, from)| to.copy_from_slice(&from[..dim]));
             }
+        }
+        if streamed && begin < end {
+            stream::copy_lines(cpu.level, &earlier[..count * dim], place(end - 1));
         }
         stream::fence();
     });

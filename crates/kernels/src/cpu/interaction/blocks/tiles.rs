@@ -63,14 +63,25 @@ pub(super) unsafe fn turn(from: &[f32], to: &mut [f32]) {
 }
 
 /// Tiles of a right operand whose terms are the `form.terms` vectors of `dim` numbers in `rows`: a line for each pair of vectors,
-/// with 16 numbers of both. What lies behind `rows` is asked for: the vectors of the next sample.
+/// with 16 numbers of both. What lies behind `rows` is asked for: the vectors of the next sample. Meanwhile the vectors of `earlier`, if there
+/// are any, are copied past the caches: they are as many and as long, and `dim` is a multiple of 16.
 ///
 /// # Safety
 /// The processor must have AVX-512 with instructions for words and for bf16.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn pairs(rows: &[f32], dim: usize, form: Form, to: &mut [f32]) {
+pub(super) unsafe fn pairs(
+    rows: &[f32],
+    dim: usize,
+    form: Form,
+    to: &mut [f32],
+    mut earlier: Option<(&[f32], &mut [f32])>,
+) {
     let (steps, count) = (form.steps(), form.terms);
     assert!(rows.len() >= count * dim && to.len() >= dim.div_ceil(2 * LINES) * steps * 2 * TILE);
+    if let Some((from, to)) = &earlier {
+        assert!(from.len() == count * dim && to.len() == from.len() && dim.is_multiple_of(LINE));
+        assert!(to.as_ptr().addr().is_multiple_of(64));
+    }
     // SAFETY: an array of 32 words is as large as a register.
     let order: __m512i = unsafe {
         std::mem::transmute::<[u16; 32], __m512i>(std::array::from_fn(|i| (i / 2 + i % 2 * 16) as u16))
@@ -82,8 +93,8 @@ pub(super) unsafe fn pairs(rows: &[f32], dim: usize, form: Form, to: &mut [f32])
             let mask = lanes(dim - column);
             let second = if 2 * pair + 1 < count { mask } else { 0 };
             let at = ((half / 2 * steps + step) * 2 + half % 2) * TILE + line * LINE;
-            // SAFETY: the masks stop where vectors and their numbers end, and the line lies in `to`, as checked above; prefetches may
-            // go anywhere.
+            // SAFETY: the masks stop where vectors and their numbers end, and the line lies in `to`, as checked above; so do lines of
+            // `earlier`, whose vectors are whole lines. Prefetches may go anywhere.
             unsafe {
                 let from = rows.as_ptr().add(2 * pair * dim + column);
                 _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(rows.len()).cast());
@@ -93,6 +104,13 @@ pub(super) unsafe fn pairs(rows: &[f32], dim: usize, form: Form, to: &mut [f32])
                 let both = _mm512_castps_si512(rounded(even, odd));
                 let line = _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
                 _mm512_storeu_ps(to.as_mut_ptr().add(at), line);
+                // Two lines at a time get by beside the loads; all of them at once would hold those up.
+                if let Some((from, to)) = &mut earlier {
+                    for vector in 2 * pair..(2 * pair + 2).min(count) {
+                        let at = vector * dim + column;
+                        _mm512_stream_ps(to.as_mut_ptr().add(at), _mm512_loadu_ps(from.as_ptr().add(at)));
+                    }
+                }
             }
         }
     }
