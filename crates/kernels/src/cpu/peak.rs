@@ -14,12 +14,14 @@ use super::level::Level;
 use super::{amx::Tiles, dots, matrix, units::Units};
 use crate::KernelError;
 use spec::precision::Precision;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rounds of a measurement, the best of which counts.
 const ROUNDS: usize = 20;
-/// Iterations of a loop in a round: about a millisecond.
+/// Iterations of a loop in a round: between a fifth of a millisecond and one.
 const ITERATIONS: usize = 50_000;
+/// Time before a measurement of several threads: a new thread shares the core of the one that made it until the system moves it.
+const SETTLING: Duration = Duration::from_millis(30);
 
 /// FLOP/s of `threads` threads in the register-only loop of the instructions that products in `precision` are made of. A product
 /// of three products, as in f32x3, counts once.
@@ -30,17 +32,21 @@ const ITERATIONS: usize = 50_000;
 /// ```
 pub fn products(precision: Precision, threads: usize) -> Result<f64, KernelError> {
     let cpu = Cpu::new(threads)?.in_precision(precision);
-    let mut best = f64::INFINITY;
     let flops = iterate(&cpu, ITERATIONS / 10);
-    for _ in 0..ROUNDS {
+    let round = || {
         let began = Instant::now();
         cpu.divide(cpu.threads(), 1, &|_, threads| {
             for _ in threads {
                 std::hint::black_box(iterate(&cpu, ITERATIONS));
             }
         });
-        best = best.min(began.elapsed().as_secs_f64());
+        began.elapsed()
+    };
+    let began = Instant::now();
+    while cpu.threads() > 1 && began.elapsed() < SETTLING {
+        round();
     }
+    let best = (0..ROUNDS).map(|_| round()).min().unwrap_or_default().as_secs_f64();
     Ok(flops * (ITERATIONS * cpu.threads()) as f64 / best)
 }
 
