@@ -176,7 +176,7 @@ impl Mover for InProcess {
             let mut all = tickets.filter_map(|ticket| local.under_way[ticket.0].as_ref());
             all.any(|started| started.exchange.is_complete(started.me))
         };
-        self.look_for(&complete);
+        self.look_for(complete);
         let mut signal = lock(&seat.signal);
         let outcome = loop {
             if let Err(ended) = self.world.check() {
