@@ -28,6 +28,7 @@ pub(crate) mod lookup;
 pub(crate) mod matrix;
 pub(crate) mod optimizer;
 pub(crate) mod pack;
+pub(crate) mod packed;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod panels;
 pub mod peak;

@@ -21,9 +21,10 @@ const TILE: usize = 512;
 /// Whether the processor has tiles for bf16 and the system lends them to this process.
 pub(crate) fn detect() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    const BF16: u32 = 1 << 22;
-    const TILE: u32 = 1 << 24;
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & (BF16 | TILE) == BF16 | TILE && lent()
+    const AMX_BF16: u32 = 1 << 22;
+    const AMX_TILE: u32 = 1 << 24;
+    const BOTH: u32 = AMX_BF16 | AMX_TILE;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & BOTH == BOTH && lent()
 }
 
 /// Asks the system for tiles; false where it lends none.
@@ -156,7 +157,7 @@ impl Tiles {
     }
 
     /// Adds `Σ a·b` over the steps of a block to its sums, and calls `beside` after each step: matrix units take so long for one that vector
-    /// instructions run beside them for nothing.
+    /// instructions run beside them at no cost.
     ///
     /// # Safety
     /// The pointers of `block` must be valid as its fields say, and `beside` must use no tiles.
@@ -199,7 +200,7 @@ impl Tiles {
     /// products of zeros draw less power, and are faster than any others.
     pub(crate) fn peak(&self, count: usize) -> f64 {
         const ONE: u16 = 0x3f80;
-        let ones = [ONE; 512];
+        let ones = [ONE; TILE];
         // SAFETY: tiles are configured; each of those loaded is as large as `ones`.
         unsafe {
             asm!(
@@ -217,7 +218,7 @@ impl Tiles {
                 "jnz 2b",
                 count = inout(reg) count.max(1) => _,
                 ones = in(reg) ones.as_ptr(),
-                line = in(reg) 64usize,
+                line = in(reg) LINE,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                 options(nostack, readonly),

@@ -2,7 +2,7 @@
 
 use super::{
     Cpu, chain, codec, cross, dropout, elementwise, fm, gradients, index, interaction, linear, lookup,
-    optimizer, rows, sort, tensor_train, update, wire,
+    optimizer, packed, rows, sort, tensor_train, update, wire,
 };
 use crate::backend::{Backend, cross_layer_in_parts};
 use crate::op::Result;
@@ -21,9 +21,8 @@ impl Backend for Cpu {
         "cpu"
     }
 
-    #[cfg(target_arch = "x86_64")]
     fn pack_linears(&self, maps: &mut [PackLinear]) -> Result {
-        maps.iter_mut().try_for_each(|map| super::matrix::pack_linear(self, map))
+        maps.iter_mut().try_for_each(|map| packed::pack_linear(self, map))
     }
 
     fn linear_forward(&self, args: LinearForward) -> Result {

@@ -11,23 +11,18 @@ use super::{Cpu, cross, elementwise};
 use crate::op::chain::CHAIN_LAYERS;
 use crate::{
     Buffer, ChainBackward, ChainForward, ChainLayer, CrossInputs, CrossKept, CrossLayerBackward,
-    CrossLayersForward, InputGradient, LinearShape,
+    CrossLayersForward, InputGradient,
 };
 use spec::placement::share;
-use spec::precision::Precision;
 use std::ops::Range;
 
-/// Samples of a block at least and at most, in whole tiles of wide products: every block packs the matrices of all layers.
-const SAMPLES: [usize; 2] = [128, 1024];
-/// Samples of a block where matrices were packed before: few enough that their activations stay near.
-const SAMPLES_OF_PACKED: [usize; 2] = [128, 384];
-/// Outputs whose gradients a thread computes at a time, in whole tiles of wide products; each time it packs all inputs.
-const OUTPUTS: usize = 256;
+/// Samples of a block at least and at most, in whole tiles: few enough that their activations stay near.
+const SAMPLES: [usize; 2] = [128, 384];
 
 pub(crate) fn forward(cpu: &Cpu, args: ChainForward) {
     let ChainForward { rows, layers, x, outputs } = args;
     let (x, outputs) = (Values::of(x, layers[0].inputs), shared(rows, layers, outputs));
-    cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+    cpu.take_blocks(rows, SAMPLES, &|cpu, block| {
         for (i, (layer, y)) in layers.iter().zip(outputs).enumerate() {
             let shape = layer.shape(block.len());
             // SAFETY: blocks do not overlap, and the outputs of two layers lie in two buffers.
@@ -52,7 +47,7 @@ pub(crate) fn backward(cpu: &Cpu, args: ChainBackward) {
     let dx = args.dx.map(|(dx, into)| (SharedValues::of(dx, rows, layers[0].inputs), into));
     if dx.is_some() || masked || last > 0 {
         let dys = shared(rows, layers, output_gradients);
-        cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+        cpu.take_blocks(rows, SAMPLES, &|cpu, block| {
             if masked {
                 let outputs_of = of(&block, layers[last].outputs);
                 // SAFETY: blocks do not overlap, and nothing else of this block is in use.
@@ -89,7 +84,7 @@ pub(crate) fn cross_forward(cpu: &Cpu, args: CrossLayersForward) {
             None => (SharedValues::none(), [(); 2].map(|()| Shared::new(&mut []))),
         });
     let (x0, x) = (x0.host(), x.host());
-    cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+    cpu.take_blocks(rows, SAMPLES, &|cpu, block| {
         let width = of(&block, layers[0].w.outputs);
         let (x0, mut x) = (&x0[width.clone()], &x[width]);
         for (layer, (h, [z, out])) in layers.iter().zip(outputs) {
@@ -119,7 +114,7 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
     {
         let (g, dx0) = (Shared::new(args.gradient.host_mut()), Shared::new(dx0.host_mut()));
         let (dz, dh) = (SharedValues::of(args.dz, rows, width), SharedValues::of(args.dh, rows, rank));
-        cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+        cpu.take_blocks(rows, SAMPLES, &|cpu, block| {
             let (shape, wide) = (w.shape(block.len()), of(&block, width));
             // SAFETY: blocks do not overlap.
             let (g, dx0) = unsafe { (g.piece(wide.clone()), dx0.piece(wide.clone())) };
@@ -154,65 +149,29 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
     }
 }
 
-/// Gradients of matrix and bias of `count` layers, at most [`CHAIN_LAYERS`]; `operand` gives each with its input and the
-/// gradient of its output. Threads take outputs of all layers.
+/// Gradients of matrix and bias of `count` layers; `operand` gives each with its input and the gradient of its output. Threads share the
+/// outputs of a layer, for which they pack the inputs together.
 fn parameter_gradients<'a>(
     cpu: &Cpu,
     rows: usize,
     count: usize,
-    operand: impl Fn(usize) -> (ChainLayer<'a>, Values<'a>, Values<'a>) + Sync,
+    operand: impl Fn(usize) -> (ChainLayer<'a>, Values<'a>, Values<'a>),
     gradients: &mut [Buffer<f32>],
 ) {
     let shares = gradients.len();
     for (i, gradient) in gradients.iter_mut().enumerate() {
         let samples = share(rows, shares, i);
-        if cpu.precision != Precision::F32 {
-            // Other products pack the inputs once for all threads, which therefore share a layer.
-            for l in 0..count {
-                let (layer, x, dy) = operand(l);
-                let shape = layer.shape(samples.len());
-                let (x, dy) = (x.some(&samples, layer.inputs), dy.some(&samples, layer.outputs));
-                let parameters = layer.at.find_mut(shape, gradient.host_mut());
-                gradients_of(cpu, shape, 0..layer.outputs, x, dy, parameters);
-            }
-            continue;
-        }
-        let all = Shared::new(gradient.host_mut());
-        // Blocks of outputs of layer l are those from starts[l] on.
-        let mut starts = [0; CHAIN_LAYERS + 1];
         for l in 0..count {
-            starts[l + 1] = starts[l] + operand(l).0.outputs.div_ceil(OUTPUTS);
+            let (layer, x, dy) = operand(l);
+            let shape = layer.shape(samples.len());
+            let (x, dy) = (x.some(&samples, layer.inputs), dy.some(&samples, layer.outputs));
+            gradients_of(cpu, shape, x, dy, layer.at.find_mut(shape, gradient.host_mut()));
         }
-        cpu.take_blocks(starts[count], [1, usize::MAX], &|cpu, taken| {
-            for l in 0..count {
-                let (layer, x, dy) = operand(l);
-                let blocks = taken.start.max(starts[l])..taken.end.min(starts[l + 1]);
-                if blocks.is_empty() {
-                    continue;
-                }
-                let [first, end] = [blocks.start, blocks.end].map(|b| (b - starts[l]) * OUTPUTS);
-                let some = first..end.min(layer.outputs);
-                let shape @ LinearShape { inputs, outputs, .. } = layer.shape(samples.len());
-                // SAFETY: no two layers share a parameter, no two blocks of a layer an output.
-                let (dw, db) = unsafe {
-                    let matrix = layer.at.weight + some.start * inputs..layer.at.weight + some.end * inputs;
-                    let bias = layer.at.bias.map(|bias| all.piece(bias + some.start..bias + some.end));
-                    (all.piece(matrix), bias)
-                };
-                let (x, dy) = (x.some(&samples, inputs), dy.some(&samples, outputs));
-                gradients_of(cpu, shape, some, x, dy, (dw, db));
-            }
-        });
     }
 }
 
 fn weights<'a>(layer: &ChainLayer<'a>) -> Weights<'a> {
     Weights::find(layer.shape(0), layer.parameters, layer.at, layer.packed)
-}
-
-/// Samples of a block, at least and at most.
-fn samples(cpu: &Cpu) -> [usize; 2] {
-    if cpu.precision == Precision::F32 { SAMPLES } else { SAMPLES_OF_PACKED }
 }
 
 /// Elements of the samples `block` in a matrix that is so wide.

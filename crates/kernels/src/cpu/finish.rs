@@ -18,7 +18,6 @@ use std::ops::Range;
 pub(crate) type Sums = [f32; BLOCK * BLOCK];
 
 /// A block of a result: at most 32 rows and 32 columns of it.
-#[derive(Clone)]
 pub(crate) struct Place {
     pub rows: Range<usize>,
     pub columns: Range<usize>,
@@ -60,8 +59,8 @@ pub(crate) unsafe fn load(sums: &mut Sums, place: &Place, product: &Product) {
 /// Vectors of a row of a block.
 type Row = [__m512; 2];
 
-/// Where the rows of blocks go. The processor must have AVX-512 with instructions for words and for bf16 where rows are stored.
-pub(crate) trait Target: Copy {
+/// Where the rows of blocks go.
+pub(crate) trait Target {
     /// Whether rows that a block does not have are stored, as zeros.
     const FILLED: bool;
 
@@ -74,12 +73,12 @@ pub(crate) trait Target: Copy {
     /// Stores the `lanes` of a row, with zeros in all others.
     ///
     /// # Safety
-    /// The operands of the product that the block is of must live, and nobody else may use the block, which has the row.
+    /// The processor must have AVX-512 with instructions for words and for bf16. The operands of the product that the block is of must live,
+    /// and nobody else may use the block, which has the row.
     unsafe fn store(&self, row: usize, values: Row, lanes: [__mmask16; 2]);
 }
 
 /// A result of floats.
-#[derive(Clone, Copy)]
 pub(crate) struct Floats {
     first: *mut f32,
     /// Floats from row to row.
@@ -92,14 +91,15 @@ impl Floats {
     /// Bytes of a result from which on it is written past the caches: it would push out what products read.
     const STREAMED: usize = 1 << 20;
 
-    fn of(c: Shared<f32>, place: &Place, n: usize, last: bool) -> Self {
+    /// A block of a result that may be written past the caches, unless more is to be done with it soon.
+    fn of(c: Shared<f32>, place: &Place, n: usize, may_stream: bool) -> Self {
         let (first, count) = (place.columns.start, place.columns.len());
         // Everything from the first element of the block to its last lies in the result.
         let (begin, end) = (place.rows.start * n + first, (place.rows.end - 1) * n + first + count);
         let _ = c.address(end);
         let first = c.address(begin);
         let lines = first.addr().is_multiple_of(64) && n.is_multiple_of(16);
-        Self { first, n, streamed: last && lines && c.len() * size_of::<f32>() >= Self::STREAMED }
+        Self { first, n, streamed: may_stream && lines && c.len() * size_of::<f32>() >= Self::STREAMED }
     }
 
     /// # Safety
@@ -144,7 +144,6 @@ impl Target for Floats {
 }
 
 /// Floats `z`, and the output `x0 ⊙ z + x` of the cross layer that they are part of.
-#[derive(Clone, Copy)]
 pub(crate) struct CrossFloats {
     z: Floats,
     x0: *const f32,
@@ -160,8 +159,8 @@ impl Target for CrossFloats {
         let (n, columns) = (product.n, &place.columns);
         let all = place.rows.start * n + columns.start..(place.rows.end - 1) * n + columns.end;
         let [x0, x] = [cross.x0, cross.x].map(|of| of[all.clone()].as_ptr());
-        let [z, out] = [product.c.plain(), cross.out].map(|to| Floats::of(to, place, n, last));
-        Self { z, x0, x, out }
+        let z = <Floats as Target>::new(place, product, last);
+        Self { z, x0, x, out: Floats::of(cross.out, place, n, last) }
     }
 
     #[inline(always)]
@@ -193,10 +192,9 @@ impl Target for CrossFloats {
 }
 
 /// Panels of bf16, of two parts where `SPLIT`.
-#[derive(Clone, Copy)]
-pub(crate) struct Panels<const SPLIT: bool>(*mut u16);
+pub(crate) struct KeptPanels<const SPLIT: bool>(*mut u16);
 
-impl<const SPLIT: bool> Target for Panels<SPLIT> {
+impl<const SPLIT: bool> Target for KeptPanels<SPLIT> {
     const FILLED: bool = true;
 
     fn new(place: &Place, product: &Product, _: bool) -> Self {
@@ -228,7 +226,7 @@ impl<const SPLIT: bool> Target for Panels<SPLIT> {
 }
 
 /// What results of blocks are masked by.
-pub(crate) trait Mask: Copy {
+pub(crate) trait Mask {
     /// The mask of a block of a product.
     fn new(place: &Place, product: &Product) -> Self;
 
@@ -238,12 +236,11 @@ pub(crate) trait Mask: Copy {
     /// Those of the `lanes` of a row whose mask is positive or NaN.
     ///
     /// # Safety
-    /// The mask must live, and has the row. The processor must have AVX-512.
+    /// The mask must live, and has the row. The processor must have AVX-512 with instructions for words.
     unsafe fn kept(&self, row: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2];
 }
 
 /// No mask.
-#[derive(Clone, Copy)]
 pub(crate) struct Unmasked;
 
 impl Mask for Unmasked {
@@ -261,7 +258,6 @@ impl Mask for Unmasked {
 }
 
 /// A mask of floats, laid out as the result.
-#[derive(Clone, Copy)]
 pub(crate) struct FloatMask {
     first: *const f32,
     n: usize,
@@ -301,7 +297,6 @@ impl Mask for FloatMask {
 }
 
 /// A mask in panels of bf16: the first line of the block's.
-#[derive(Clone, Copy)]
 pub(crate) struct PanelMask(*const u16);
 
 impl Mask for PanelMask {
@@ -322,7 +317,7 @@ impl Mask for PanelMask {
     unsafe fn kept(&self, row: usize, lanes: [__mmask16; 2]) -> [__mmask16; 2] {
         // SAFETY: a block has 32 lines: the caller's promise.
         let line = unsafe { _mm512_loadu_si512(self.0.wrapping_add(row * BLOCK).cast()) };
-        // Read as signed words, everything negative is at most minus infinity, but for NaN.
+        // Read as signed words, everything negative is at most minus infinity, but for NaN; zero, which is greater, is tested for apart.
         const INFINITY: i16 = 0xff80_u16 as i16;
         let kept =
             _mm512_cmpgt_epi16_mask(line, _mm512_set1_epi16(INFINITY)) & _mm512_test_epi16_mask(line, line);
@@ -331,7 +326,6 @@ impl Mask for PanelMask {
 }
 
 /// A block of sums that is to be finished.
-#[derive(Clone, Copy)]
 pub(crate) struct Finishing<T, M> {
     sums: *const f32,
     /// Rows of the block.

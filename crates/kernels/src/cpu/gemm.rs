@@ -1,10 +1,12 @@
 //! `c (+)= a·b`, the matrix product under every linear layer.
 //!
-//! As Goto and van de Geijn's: rows of `a` are packed once, blocks of `b` for the second-level cache, and tiles
-//! of [`super::tile`] run over both. Bias and ReLU are applied as the last tile of a sum leaves the registers. The
-//! `gemm` crate reaches the same speed on large layers, but allocates on every call, fuses nothing and is slow on
-//! narrow ones.
+//! As Goto and van de Geijn's: rows of `a` are packed for the second-level cache, and tiles of [`super::tile`] run over them and panels of
+//! `b`. These were packed before ([`super::packed`]), are packed by all threads together, or by each thread in blocks that its caches
+//! hold. Bias and ReLU are applied as the last tile of a sum leaves the registers. The `gemm` crate reaches the same speed on large layers,
+//! but allocates on every call, fuses nothing and is slow on narrow ones.
 #![allow(unsafe_code)]
+
+mod right;
 
 use super::Cpu;
 use super::level::Level;
@@ -14,6 +16,8 @@ use super::pack::{Operand, round};
 use super::shared::Shared;
 use super::tile::{Tile, TileSize};
 use super::values::{SharedValues, Values};
+pub(crate) use right::RightPanels;
+use right::longest;
 use spec::precision::Precision;
 use std::ops::Range;
 
@@ -25,6 +29,12 @@ const COLUMNS: usize = 576;
 const ROWS: usize = 256;
 /// Times as many are packed at a time, once for all blocks of `b`, where there are several.
 const BLOCKS: usize = 4;
+/// Rows that are worth a pass over all panels of `b` that were packed before.
+const FEW_ROWS: usize = 64;
+/// Multiplications of a product for which threads pack `b` together: below, meeting once more takes longer than packing twice.
+const PRODUCT_TOGETHER: usize = 1 << 20;
+/// The most terms of `b` that threads pack together.
+const TERMS_TOGETHER: usize = 2048;
 
 /// Operations that are fused with storing a product.
 #[derive(Clone, Copy, Default)]
@@ -74,12 +84,47 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
     if let Some(form) = matrix::form(cpu.units, cpu.precision, k) {
         return matrix::gemm(cpu, m, product, form);
     }
-    // Each thread packs all of the other operand, so the larger side is the one to divide.
-    if m >= n {
-        let grain = level.tile(n).rows * if k * n < 4096 { 8 } else { 1 };
-        cpu.divide(m, grain, &|piece, rows| block(cpu, piece, rows, 0..n, product));
+    if let Some(panels) = product.packed {
+        return divide(cpu, m, 0..k, Some(bytemuck::cast_slice(panels)), product);
+    }
+    // Memory of all threads is taken where products run at the same time: then every thread packs for itself.
+    let together = if cpu.threads() > 1 && m * n * k >= PRODUCT_TOGETHER { cpu.together() } else { None };
+    let Some(mut memory) = together else { return divide(cpu, m, 0..k, None, product) };
+    for terms in terms_together(k) {
+        let panels = RightPanels::of_terms(level, n, k, terms.clone());
+        memory.reserve(panels.floats() * size_of::<f32>()).expect("a few megabytes of scratch");
+        let packed = &mut memory.of::<f32>()[..panels.floats()];
+        panels.pack(cpu, product.b, packed);
+        divide(cpu, m, terms, Some(packed), product);
+    }
+}
+
+/// Terms of `b` that threads pack together at a time: whole parts of the sums.
+fn terms_together(k: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = (TERMS_TOGETHER / longest(k)).max(1) * longest(k);
+    (0..k).step_by(most).map(move |from| from..(from + most).min(k))
+}
+
+/// All rows and columns of a product for some of its terms, on all threads. `right` are panels of these terms.
+fn divide(cpu: &Cpu, m: usize, terms: Range<usize>, right: Option<&[f32]>, product: Product) {
+    let Product { n, k, .. } = product;
+    let size = cpu.level.tile(n);
+    let part = |cpu: &Cpu, piece, rows, columns| {
+        block(cpu, piece, Part { rows, columns, terms: terms.clone(), right }, product);
+    };
+    if cpu.threads() == 1 {
+        part(cpu, 0, 0..m, 0..n);
+    } else if right.is_some() && (m >= FEW_ROWS * cpu.threads() || m >= n) {
+        let least = (m / cpu.threads()).clamp(1, FEW_ROWS).next_multiple_of(together(size));
+        cpu.take_blocks(m, [least, ROWS], &|cpu, rows| part(cpu, 0, rows, 0..n));
+    } else if right.is_none() && m >= n {
+        // Each thread packs all of the other operand, so the larger side is the one to divide.
+        let grain = size.rows * if k * n < 4096 { 8 } else { 1 };
+        cpu.divide(m, grain, &|piece, rows| part(cpu, piece, rows, 0..n));
     } else {
-        cpu.divide(n, level.tile(n).columns, &|piece, columns| block(cpu, piece, 0..m, columns, product));
+        cpu.divide(size.panels(n), 1, &|piece, panels| {
+            part(cpu, piece, 0..m, size.start(panels.start, n)..size.start(panels.end, n));
+        });
     }
 }
 
@@ -94,7 +139,7 @@ pub(crate) struct Product<'a> {
     pub a: Operand<'a>,
     /// Elements (j, k) of the right operand.
     pub b: Operand<'a>,
-    /// Panels of the right operand for products in bf16, if they were packed before.
+    /// Panels of the right operand, of bf16 or of floats as this product reads them, if they were packed before.
     pub packed: Option<&'a [u16]>,
     /// The result, as wide as `n`.
     pub c: SharedValues<'a>,
@@ -102,30 +147,37 @@ pub(crate) struct Product<'a> {
     pub finish: Finish<'a>,
 }
 
-/// The part `rows × columns` of the product, on one thread.
-///
-/// Results do not depend on how rows and columns are cut.
-pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, product: Product) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(form) = matrix::form(cpu.units, cpu.precision, product.k) {
-        return matrix::block(cpu, piece, [rows, columns], product, form);
-    }
-    let Product { k, a, b, finish, .. } = product;
+/// What one thread computes of a product. Results do not depend on how rows and columns are cut.
+struct Part<'a> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Terms of the sums, which begin where a part of the sums does. Where they are not the first, they are added to the result.
+    terms: Range<usize>,
+    /// Panels of all columns of the result for these terms; `None` to pack those of `columns`.
+    right: Option<&'a [f32]>,
+}
+
+fn block(cpu: &Cpu, piece: usize, part: Part, product: Product) {
+    let Part { rows, columns, terms, right } = part;
+    let Product { n, k, a, b, finish, .. } = product;
     let level = cpu.level;
     // Without instructions for bf16, operands are rounded to it and multiplied in f32.
     let rounds = cpu.precision == Precision::Bf16;
-    let size = level.tile(columns.len());
+    let right = right.map(|panels| (RightPanels::of_terms(level, n, k, terms.clone()), panels));
+    let size = right.map_or_else(|| level.tile(columns.len()), |(of, _)| of.size());
     let Cut { rows: near, columns: at_once, longest } = Cut::new(size, columns.len(), k);
+    let at_once = if right.is_some() { columns.len().max(1) } else { at_once };
     // A second block of columns finds the rows packed.
     let single = columns.len() <= at_once;
-    let [for_a, for_b] = packed(level, rows.len(), columns.len(), k);
+    let [for_a, for_b] = packed(size, rows.len(), columns.len(), k, right.is_some());
     let mut scratch =
         cpu.scratch(piece, (for_a + for_b) * size_of::<f32>()).expect("a few megabytes of scratch");
     let (packed_b, packed_a) = scratch.of::<f32>().split_at_mut(for_b);
     for first in rows.clone().step_by(BLOCKS * near) {
         let rows = first..(first + BLOCKS * near).min(rows.end);
-        for from in (0..k.max(1)).step_by(longest) {
-            let depth = (k - from).min(longest);
+        // A sum of no terms is a result too.
+        for from in (terms.start..terms.end.max(terms.start + 1)).step_by(longest) {
+            let depth = (terms.end - from).min(longest);
             let last = from + depth == k;
             let finish = Finish {
                 add: finish.add || from > 0,
@@ -151,11 +203,19 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
             }
             for left in columns.clone().step_by(at_once) {
                 let columns = left..(left + at_once).min(columns.end);
-                panels.pack_right(b, columns.clone(), packed_b);
+                let b = match right {
+                    Some((of, panels)) => {
+                        Right { panels: &panels[of.at(&(from..from + depth), left)], far: true }
+                    }
+                    None => {
+                        panels.pack_right(b, columns.clone(), packed_b);
+                        Right { panels: packed_b, far: false }
+                    }
+                };
                 if whole > rows.start {
                     let data = &a.data.plain()[from * a.stride + rows.start..];
                     let a = Left { data, apart: size.rows, stride: a.stride };
-                    panels.multiply(rows.start..whole, columns.clone(), a, packed_b, product);
+                    panels.multiply(rows.start..whole, columns.clone(), a, b, product);
                 }
                 // Few enough at a time to stay near while all of the packed columns pass.
                 for top in (whole..rows.end).step_by(near) {
@@ -167,7 +227,7 @@ pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<
                         (top - whole) * depth
                     };
                     let a = Left { data: &packed_a[at..], apart: depth * size.rows, stride: size.rows };
-                    panels.multiply(some, columns.clone(), a, packed_b, product);
+                    panels.multiply(some, columns.clone(), a, b, product);
                 }
             }
         }
@@ -185,14 +245,13 @@ struct Cut {
 }
 
 impl Cut {
-    /// Blocks of columns are as equal as whole tiles allow, and so are the parts of sums: no narrow block for which all rows pass, no short part that comes back to
-    /// `c` for little.
+    /// Blocks of columns are as equal as whole tiles allow: no narrow block for which all rows pass.
     fn new(size: TileSize, columns: usize, k: usize) -> Self {
         let blocks = columns.div_ceil(COLUMNS).max(1);
         Self {
             rows: ROWS / size.rows * size.rows,
             columns: columns.div_ceil(blocks).max(1).next_multiple_of(size.columns),
-            longest: k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1),
+            longest: longest(k),
         }
     }
 }
@@ -202,24 +261,24 @@ fn together(size: TileSize) -> usize {
     if size.rows == 8 { 16 } else { size.rows }
 }
 
-/// Floats of both operands that are packed at a time.
-fn packed(level: Level, rows: usize, columns: usize, k: usize) -> [usize; 2] {
-    let size = level.tile(columns);
+/// Floats of both operands that a thread packs at a time, of the right one only where its panels are not `there`.
+fn packed(size: TileSize, rows: usize, columns: usize, k: usize, there: bool) -> [usize; 2] {
     let cut = Cut::new(size, columns, k);
-    let blocks = if columns <= cut.columns { 1 } else { BLOCKS };
-    [
-        cut.longest * rows.min(blocks * cut.rows).next_multiple_of(together(size)),
-        cut.longest * columns.min(cut.columns).next_multiple_of(size.columns),
-    ]
+    let blocks = if there || columns <= cut.columns { 1 } else { BLOCKS };
+    let right = if there { 0 } else { columns.min(cut.columns).next_multiple_of(size.columns) };
+    [cut.longest * rows.min(blocks * cut.rows).next_multiple_of(together(size)), cut.longest * right]
 }
 
-/// Bytes of scratch that each of `threads` threads needs for a product of these sizes.
+/// Bytes of scratch that each of `threads` threads needs for a product of these sizes, with its share of what all of them read.
 pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3]) -> usize {
-    let floats = |rows, columns| packed(Level::detect(), rows, columns, k).iter().sum::<usize>();
+    let level = Level::detect();
+    let floats = |rows, columns| packed(level.tile(columns), rows, columns, k, false).iter().sum::<usize>();
     // Threads share the columns of wide products, but not in chains, where each has rows of its own.
     let by_rows = floats(m.div_ceil(threads), n);
     let most = if m >= n { by_rows } else { by_rows.max(floats(m, n.div_ceil(threads))) };
-    most * size_of::<f32>()
+    let together = terms_together(k).next().filter(|_| threads > 1);
+    let together = together.map_or(0, |terms| RightPanels::of_terms(level, n, k, terms).floats());
+    (most + together.div_ceil(threads)) * size_of::<f32>()
 }
 
 /// Both operands for a part of the sums, in panels as high or as wide as a tile.
@@ -238,6 +297,14 @@ struct Left<'a> {
     data: &'a [f32],
     apart: usize,
     stride: usize,
+}
+
+/// Panels of `b`, each as wide as a tile.
+#[derive(Clone, Copy)]
+struct Right<'a> {
+    panels: &'a [f32],
+    /// Whether they lie beyond the second-level cache: then each panel is asked for while the one before it is read.
+    far: bool,
 }
 
 impl Panels {
@@ -269,23 +336,19 @@ impl Panels {
     }
 
     /// All tiles of some rows of `a` and one packed block of `b`.
-    fn multiply(
-        &self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        a: Left,
-        packed_b: &[f32],
-        product: Product,
-    ) {
+    fn multiply(&self, rows: Range<usize>, columns: Range<usize>, a: Left, b: Right, product: Product) {
         let Product { n, finish, .. } = product;
         let (c, mask) = (product.c.plain(), finish.mask.map(Values::plain));
         let (TileSize { rows: tall, columns: wide }, depth) = (self.size, self.sums.len());
-        for (columns, b) in self.size.cut(columns).zip((0..).map(|panel| panel * depth * wide)) {
+        // Each tile asks for a part of the next panel.
+        let (panel_floats, asked) = (depth * wide, Tile::floats_ahead(depth));
+        for (columns, at) in self.size.cut(columns).zip((0..).step_by(panel_floats.max(1))) {
             let left = columns.start;
+            let next = b.panels.as_ptr().wrapping_add(at + panel_floats);
             let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());
-            for (panel, top) in rows.clone().step_by(tall).enumerate() {
+            for (panel_index, top) in rows.clone().step_by(tall).enumerate() {
                 // A product over no samples has no panels at all.
-                let panel = if depth == 0 { &[] } else { &a.data[panel * a.apart..] };
+                let panel = if depth == 0 { &[] } else { &a.data[panel_index * a.apart..] };
                 assert!(depth == 0 || panel.len() >= (depth - 1) * a.stride + tall);
                 let tile = Tile {
                     rows: tall.min(rows.end - top),
@@ -293,8 +356,10 @@ impl Panels {
                     depth,
                     a: panel.as_ptr(),
                     a_stride: a.stride,
-                    b: packed_b[b..b + depth * wide].as_ptr(),
+                    b: b.panels[at..at + panel_floats].as_ptr(),
                     b_stride: wide,
+                    ahead: (b.far && panel_index * asked < panel_floats)
+                        .then(|| next.wrapping_add(panel_index * asked)),
                     c: c.address(top * n + left),
                     c_stride: n,
                     add: finish.add,

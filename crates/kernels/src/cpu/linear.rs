@@ -6,9 +6,8 @@
 
 use super::Cpu;
 use super::gemm::{Cross, Finish, Product, gemm, scratch_bytes};
-#[cfg(target_arch = "x86_64")]
-use super::matrix::{backward_panels, forward_panels};
 use super::pack::Operand;
+use super::packed;
 use super::shared::Shared;
 use super::values::{SharedValues, Values, ValuesMut};
 use crate::{
@@ -18,7 +17,6 @@ use crate::{
 use spec::Activation;
 use spec::placement::share;
 use spec::precision::Precision;
-use std::ops::Range;
 
 /// Parameters of a linear map.
 #[derive(Clone, Copy)]
@@ -57,7 +55,7 @@ pub(crate) fn forward(cpu: &Cpu, args: LinearForward) {
 /// `y = act(x·wᵀ + b)`.
 pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: Values, weights: Weights, relu: bool, y: ValuesMut) {
     let LinearShape { rows, inputs, outputs } = shape;
-    let Weights { matrix, bias, packed } = weights;
+    let Weights { matrix, bias, .. } = weights;
     let c = SharedValues::new(y);
     if outputs == 1 {
         return forward_one(cpu, shape, x.plain(), matrix, bias.map_or(0.0, |b| b[0]), relu, c.plain());
@@ -65,7 +63,7 @@ pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: Values, weights: Weights, re
     let a = Operand { data: x, stride: inputs, by_k: false };
     let b = Operand { data: Values::Plain(matrix), stride: inputs, by_k: false };
     let finish = Finish { bias, relu, ..Finish::default() };
-    let packed = forward_panels(cpu, packed);
+    let packed = packed::forward(cpu, weights.packed);
     gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
@@ -90,7 +88,7 @@ pub(crate) fn map_cross(
     let out = Shared::new(&mut out[..rows * outputs]);
     let finish = Finish { bias: weights.bias, cross: Some(Cross { x0, x, out }), ..Finish::default() };
     let c = SharedValues::Plain(Shared::new(&mut z[..rows * outputs]));
-    let packed = forward_panels(cpu, weights.packed);
+    let packed = packed::forward(cpu, weights.packed);
     gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
@@ -102,9 +100,9 @@ pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
     for (i, gradient) in args.gradients.iter_mut().enumerate() {
         let rows = share(rows, count, i);
         let (x, dy) = (&x[rows.start * inputs..], &dy[rows.start * outputs..rows.end * outputs]);
-        let (shape, some) = (LinearShape { rows: rows.len(), ..shape }, 0..outputs);
+        let shape = LinearShape { rows: rows.len(), ..shape };
         let parameters = at.find_mut(shape, gradient.host_mut());
-        gradients_of(cpu, shape, some, Values::Plain(x), Values::Plain(dy), parameters);
+        gradients_of(cpu, shape, Values::Plain(x), Values::Plain(dy), parameters);
     }
     let Some((dx, into)) = args.dx else { return };
     let weights = Weights::find(shape, args.parameters, at, args.packed);
@@ -130,16 +128,14 @@ pub(crate) fn input_gradient(
     let b = Operand { data: Values::Plain(weights.matrix), stride: inputs, by_k: true };
     let InputGradient { accumulate, relu } = into;
     let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
-    let packed = backward_panels(cpu, weights.packed);
+    let packed = packed::backward(cpu, weights.packed);
     gemm(cpu, rows, Product { n: inputs, k: outputs, a, b, packed, c, finish });
 }
 
-/// `dw = dyᵀ·x` and `db = Σ dy` of some outputs of a layer, over the samples of `shape`; `dw` and `db` hold those outputs alone. Of rows
-/// of bf16 all outputs are taken.
+/// `dw = dyᵀ·x` and `db = Σ dy` of a layer, over the samples of `shape`.
 pub(crate) fn gradients_of(
     cpu: &Cpu,
     shape: LinearShape,
-    some: Range<usize>,
     x: Values,
     dy: Values,
     (dw, db): (&mut [f32], Option<&mut [f32]>),
@@ -152,20 +148,12 @@ pub(crate) fn gradients_of(
         }
         return gradient_one(cpu, shape, x, dy, dw);
     }
-    let dy = match dy {
-        // There is no first output where there are no samples.
-        Values::Plain(dy) => Values::Plain(dy.get(some.start..).unwrap_or(&[])),
-        Values::Kept(_) => {
-            assert_eq!(some, 0..outputs, "all outputs of rows of bf16");
-            dy
-        }
-    };
     let a = Operand { data: dy, stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
-    let sums = db.map(|db| Shared::new(&mut db[..some.len()]));
+    let sums = db.map(|db| Shared::new(&mut db[..outputs]));
     let finish = Finish { sums, ..Finish::default() };
-    let c = SharedValues::Plain(Shared::new(&mut dw[..some.len() * inputs]));
-    gemm(cpu, some.len(), Product { n: inputs, k: rows, a, b, packed: None, c, finish });
+    let c = SharedValues::Plain(Shared::new(&mut dw[..outputs * inputs]));
+    gemm(cpu, outputs, Product { n: inputs, k: rows, a, b, packed: None, c, finish });
 }
 
 /// Bytes of scratch that each of `threads` threads needs for a layer's products in `precision`, forward and backward.
@@ -189,24 +177,8 @@ pub fn linear_scratch(precision: Precision, threads: usize, shape: LinearShape, 
 
 /// Bytes of a matrix that [`Device::pack_linear`](crate::Device::pack_linear) packs on this machine's cores.
 pub fn packed_bytes(shape: LinearShape, precision: Precision, backward: bool) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(form) = super::matrix::form(super::units::Units::detect(), precision, shape.inputs)
-        && shape.outputs > 1
-    {
-        return super::matrix::packed_bytes(shape, form, backward);
-    }
-    let _ = (shape, precision, backward);
-    0
+    packed::bytes(shape, precision, backward)
 }
-
-/// No product reads panels where there are no instructions for them.
-#[cfg(not(target_arch = "x86_64"))]
-fn forward_panels<'a>(_: &Cpu, _: Option<&'a crate::PackedLinear>) -> Option<&'a [u16]> {
-    None
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-use forward_panels as backward_panels;
 
 /// One output: a dot product per row.
 fn forward_one(

@@ -2,7 +2,7 @@
 //!
 //! Both operands are brought into [`panels`](super::panels) and multiplied in blocks of 32 × 32, whose sums are carried out in
 //! the order of their terms. Panels of the right operand are packed once for all threads, or were packed before
-//! ([`crate::PackedLinear`]); each thread packs as many rows of the left one as its second-level cache holds. Rows pass along a panel of
+//! ([`super::packed`]); each thread packs as many rows of the left one as its second-level cache holds. Rows pass along a panel of
 //! columns, of which the first terms stay in the first-level cache. A sum is the same wherever rows and columns are cut, and also where its
 //! terms are: the next part begins with the sums of the one before.
 #![allow(unsafe_code)]
@@ -10,7 +10,8 @@
 use super::Cpu;
 use super::amx::{BLOCK, Block, Tiles};
 use super::finish::{
-    self, CrossFloats, Finishing, FloatMask, Floats, Mask, PanelMask, Place, Sums, Target, Unmasked,
+    self, CrossFloats, Finishing, FloatMask, Floats, KeptPanels, Mask, PanelMask, Place, Sums, Target,
+    Unmasked,
 };
 use super::gemm::{Finish, Product};
 use super::pack::Operand;
@@ -18,8 +19,6 @@ use super::panels::{Form, STEP, Side, pack, pack_left};
 use super::shared::Shared;
 use super::units::Units;
 use super::values::{SharedValues, Values};
-use crate::op::packed::Packing;
-use crate::{LinearShape, PackLinear, PackedLinear};
 use spec::precision::Precision;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::ops::Range;
@@ -50,58 +49,8 @@ pub(crate) fn form(units: Units, precision: Precision, terms: usize) -> Option<F
     }
 }
 
-/// Bytes of the panels of a linear map's matrix.
-pub(crate) fn packed_bytes(shape: LinearShape, form: Form, backward: bool) -> usize {
-    let [forward, input_gradient] = lengths(shape.inputs, shape.outputs, form.split);
-    (forward + if backward { input_gradient } else { 0 }) * size_of::<u16>()
-}
-
-/// Numbers of the panels for the forward product, and for the input's gradient.
-fn lengths(inputs: usize, outputs: usize, split: bool) -> [usize; 2] {
-    [Form { terms: inputs, split }.panels(outputs), Form { terms: outputs, split }.panels(inputs)]
-}
-
-/// Packs the matrix of a linear map.
-pub(crate) fn pack_linear(cpu: &Cpu, args: &mut PackLinear) -> crate::op::Result {
-    let LinearShape { inputs, outputs, .. } = args.shape;
-    args.packed.clear();
-    let Some(Form { split, .. }) = form(cpu.units, cpu.precision, inputs).filter(|_| outputs > 1) else {
-        return Ok(());
-    };
-    let [forward, input_gradient] = lengths(inputs, outputs, split);
-    let backward = args.backward;
-    args.packed.panels.resize(forward + if backward { input_gradient } else { 0 })?;
-    let (w, _) = crate::LinearAt { bias: None, ..args.at }.find(args.shape, args.parameters.host());
-    let (front, back) = args.packed.panels.host_mut().split_at_mut(forward);
-    let by_outputs = Operand { data: Values::Plain(w), stride: inputs, by_k: false };
-    pack_right(cpu, by_outputs, outputs, 0, Form { terms: inputs, split }, front);
-    if backward {
-        let by_inputs = Operand { data: Values::Plain(w), stride: inputs, by_k: true };
-        pack_right(cpu, by_inputs, inputs, 0, Form { terms: outputs, split }, back);
-    }
-    args.packed.made = Some(Packing { inputs, outputs, precision: cpu.precision, backward });
-    Ok(())
-}
-
-/// Panels of the forward product; `None` where there are none of the pool's precision.
-pub(crate) fn forward_panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<&'a [u16]> {
-    panels(cpu, packed).map(|(panels, forward, _)| &panels[..forward])
-}
-
-/// Panels of the product that gives the input's gradient.
-pub(crate) fn backward_panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<&'a [u16]> {
-    panels(cpu, packed).filter(|of| of.2).map(|(panels, forward, _)| &panels[forward..])
-}
-
-fn panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<(&'a [u16], usize, bool)> {
-    let packed = packed?;
-    let made = packed.made.filter(|made| made.precision == cpu.precision)?;
-    let Form { split, .. } = form(cpu.units, cpu.precision, made.inputs)?;
-    Some((packed.panels.host(), lengths(made.inputs, made.outputs, split)[0], made.backward))
-}
-
 /// Packs the panels of `count` columns, on all threads.
-fn pack_right(cpu: &Cpu, operand: Operand, count: usize, from: usize, form: Form, to: &mut [u16]) {
+pub(crate) fn pack_right(cpu: &Cpu, operand: Operand, count: usize, from: usize, form: Form, to: &mut [u16]) {
     let to = Shared::new(to);
     let grain = (PACKED_GRAIN / form.terms.max(1)).next_multiple_of(BLOCK).max(BLOCK);
     cpu.divide(count, grain, &|_, columns| {
@@ -145,20 +94,6 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product, form: Form) {
         pack_right(cpu, product.b, n, from, form, panels);
         divide(from..from + form.terms, Some(panels));
     }
-}
-
-/// The part `rows × columns` of a product, on one thread.
-pub(crate) fn block(
-    cpu: &Cpu,
-    piece: usize,
-    [rows, columns]: [Range<usize>; 2],
-    product: Product,
-    form: Form,
-) {
-    let (terms, split) = (0..product.k, form.split);
-    // Panels begin at every 32nd column.
-    let right = product.packed.filter(|_| columns.start.is_multiple_of(BLOCK));
-    part(cpu, piece, Part { rows, columns, terms, split, right }, product);
 }
 
 /// Bytes of scratch that each of `threads` threads needs for a product of m × n sums of k terms, with its share of what all of
@@ -214,6 +149,7 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
         Values::Kept(kept) if !product.a.by_k => Some(kept),
         _ => None,
     };
+    assert!(kept.is_none() || product.finish.sums.is_none(), "sums are taken of rows that are packed");
     let packed_form = Form { terms: most.min(form.terms), split };
     let at_a_time = row_blocks(packed_form) * BLOCK;
     let for_left = if kept.is_some() { 0 } else { packed_form.panels(rows.len().min(at_a_time)) };
@@ -238,14 +174,14 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
         // A sum of no terms is a result too.
         for from in (terms.start..terms.end.max(terms.start + 1)).step_by(most) {
             let some = from..(from + most).min(terms.end);
-            let added_up = product.finish.sums.filter(|_| columns.start == 0).map(|sums| {
-                // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
-                unsafe { sums.piece(rows.clone()) }
-            });
             let of_some = Form { terms: some.len(), split };
             let (left, left_panel) = match kept {
                 Some(kept) => kept.left(&rows, some.start),
                 None => {
+                    let added_up = product.finish.sums.filter(|_| columns.start == 0).map(|sums| {
+                        // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
+                        unsafe { sums.piece(rows.clone()) }
+                    });
                     // SAFETY: as above.
                     unsafe {
                         let (a, rows) = (&product.a, rows.clone());
@@ -258,7 +194,7 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
             let panels = Panels { left, left_panel, right, right_panel: form.panel(), form: of_some };
             let place = Place { rows: rows.clone(), columns: columns.clone() };
             // SAFETY: as above.
-            unsafe { finish_blocks(&kernel, &panels, place, some, sums, product) };
+            unsafe { run_blocks(&kernel, &panels, place, some, sums, product) };
         }
     }
 }
@@ -277,13 +213,13 @@ struct Panels<'a> {
 
 /// Sums of two blocks: one is computed while the other is finished.
 #[repr(align(64))]
-struct Near([Sums; 2]);
+struct InTurns([Sums; 2]);
 
 /// All blocks of the rows and columns at `place`. `carried` keeps the sums of rounded results that wait for more terms.
 ///
 /// # Safety
 /// The processor must have AVX-512 with instructions for words and for bf16.
-unsafe fn finish_blocks(
+unsafe fn run_blocks(
     kernel: &Kernel,
     panels: &Panels,
     place: Place,
@@ -303,31 +239,32 @@ unsafe fn finish_blocks(
     let (cross, mask) = (product.finish.cross.is_some(), product.finish.mask);
     // SAFETY: the caller's promise.
     unsafe {
-        let run = match (product.c, mask) {
-            (SharedValues::Plain(_), None) if cross => blocks::<CrossFloats, Unmasked>,
-            (SharedValues::Plain(_), _) if cross => panic!("cross layers have no mask"),
-            (SharedValues::Plain(_), None) => blocks::<Floats, Unmasked>,
-            (SharedValues::Plain(_), Some(Values::Plain(_))) => blocks::<Floats, FloatMask>,
-            (SharedValues::Plain(_), Some(Values::Kept(_))) => blocks::<Floats, PanelMask>,
-            (SharedValues::Kept(_, layout), None) if layout.split => blocks::<finish::Panels<true>, Unmasked>,
-            (SharedValues::Kept(_, layout), Some(Values::Plain(_))) if layout.split => {
-                blocks::<finish::Panels<true>, FloatMask>
-            }
-            (SharedValues::Kept(_, layout), Some(Values::Kept(_))) if layout.split => {
-                blocks::<finish::Panels<true>, PanelMask>
-            }
-            (SharedValues::Kept(..), None) => blocks::<finish::Panels<false>, Unmasked>,
-            (SharedValues::Kept(..), Some(Values::Plain(_))) => blocks::<finish::Panels<false>, FloatMask>,
-            (SharedValues::Kept(..), Some(Values::Kept(_))) => blocks::<finish::Panels<false>, PanelMask>,
+        let run = match product.c {
+            SharedValues::Plain(_) if cross && mask.is_some() => panic!("cross layers have no mask"),
+            SharedValues::Plain(_) if cross => blocks::<CrossFloats, Unmasked>,
+            SharedValues::Plain(_) => masked::<Floats>(mask),
+            SharedValues::Kept(_, layout) if layout.split => masked::<KeptPanels<true>>(mask),
+            SharedValues::Kept(..) => masked::<KeptPanels<false>>(mask),
         };
         run(kernel, panels, place, last, carried, &product);
     }
 }
 
-/// As [`finish_blocks`], with results in `T` and masks in `M`, and without the operations of `product` that wait for the `last` terms.
+/// The blocks of a product with results in `T`, by what masks them.
+fn masked<T: Target>(
+    mask: Option<Values>,
+) -> unsafe fn(&Kernel, &Panels, Place, bool, &mut [Sums], &Product) {
+    match mask {
+        None => blocks::<T, Unmasked>,
+        Some(Values::Plain(_)) => blocks::<T, FloatMask>,
+        Some(Values::Kept(_)) => blocks::<T, PanelMask>,
+    }
+}
+
+/// As [`run_blocks`], with results in `T` and masks in `M`, and without the operations of `product` that wait for the `last` terms.
 ///
 /// # Safety
-/// As for [`finish_blocks`].
+/// As for [`run_blocks`].
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn blocks<T: Target, M: Mask>(
     kernel: &Kernel,
@@ -338,14 +275,17 @@ unsafe fn blocks<T: Target, M: Mask>(
     product: &Product,
 ) {
     // Sums of floats go to the result after each part of their terms, others after the last.
-    let stores = last || !T::FILLED;
+    let stores = last || matches!(product.c, SharedValues::Plain(_));
     let &Panels { left, left_panel, right, right_panel, form } = panels;
     let (steps, split, n) = (form.steps(), form.split, product.n);
     let near = NEAR_BYTES / size_of::<u16>() / form.step();
-    let mut near_sums = Near([[0.0; BLOCK * BLOCK]; 2]);
-    let near_sums = near_sums.0.each_mut().map(|sums| sums.as_mut_ptr());
+    let mut in_turns = InTurns([[0.0; BLOCK * BLOCK]; 2]);
+    let in_turns = in_turns.0.each_mut().map(|sums| sums.as_mut_ptr());
     let row_blocks = place.rows.len().div_ceil(BLOCK);
     let carried_rows = carried.len() / place.columns.len().div_ceil(BLOCK).max(1);
+    assert!(carried.is_empty() || carried_rows >= row_blocks, "sums of all blocks wait for more terms");
+    // By one address: the sums of the block before are still to be read when those of the next one are written.
+    let carried = (!carried.is_empty()).then_some(carried.as_mut_ptr());
     // Blocks of a column ask together for the panel of the next column, each for as many lines at every step.
     let ahead_of_block = form.panel() * size_of::<u16>() / row_blocks.max(1);
     let lines_a_step = ahead_of_block.div_ceil(LINE * steps.max(1));
@@ -357,9 +297,9 @@ unsafe fn blocks<T: Target, M: Mask>(
         for (i, first) in place.rows.clone().step_by(BLOCK).enumerate() {
             let rows = first..(first + BLOCK).min(place.rows.end);
             let place = Place { rows, columns: columns.clone() };
-            let sums = match carried.get_mut(j * carried_rows + i) {
-                Some(sums) => sums.as_mut_ptr(),
-                None => near_sums[(j * row_blocks + i) % 2],
+            let sums = match carried {
+                Some(all) => all.wrapping_add(j * carried_rows + i).cast(),
+                None => in_turns[(j * row_blocks + i) % 2],
             };
             let (from, from_stride) = match product.c {
                 _ if !product.finish.add => (std::ptr::null(), BLOCK),

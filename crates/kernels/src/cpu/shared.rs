@@ -33,6 +33,7 @@ impl<'a, T> Shared<'a, T> {
     }
 
     /// Number of elements.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn len(&self) -> usize {
         self.len
     }

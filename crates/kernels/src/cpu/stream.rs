@@ -37,35 +37,44 @@ pub(crate) fn copy_lines(level: Level, from: &[f32], to: &mut [f32]) {
     match level {
         // SAFETY: a level is only made where its instructions were detected; lines begin where cache lines do.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => from.iter().zip(to).for_each(|(from, to)| unsafe { whole_line(from, to) }),
+        Level::Avx512 => unsafe { whole_lines(from, to) },
         // SAFETY: every x86-64 has these instructions; lines begin where cache lines do.
         #[cfg(target_arch = "x86_64")]
-        _ => from.iter().zip(to).for_each(|(from, to)| unsafe { line_in_parts(from, to) }),
+        _ => unsafe { lines_in_parts(from, to) },
         #[cfg(not(target_arch = "x86_64"))]
         _ => to.copy_from_slice(from),
     }
 }
 
+/// `to = from`, each line by one instruction. The loop stands in here: around a function with more instructions than its caller has, it
+/// would be a call for each line.
+///
 /// # Safety
 /// `to` must begin with a cache line.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn whole_line(from: &[f32; LINE], to: &mut [f32; LINE]) {
+unsafe fn whole_lines(from: &[[f32; LINE]], to: &mut [[f32; LINE]]) {
     use std::arch::x86_64::{_mm512_loadu_ps, _mm512_stream_ps};
-    // SAFETY: both are as large as a register; the rest is the caller's promise.
-    unsafe { _mm512_stream_ps(to.as_mut_ptr(), _mm512_loadu_ps(from.as_ptr())) };
+    for (from, to) in from.iter().zip(to) {
+        // SAFETY: both are as large as a register; the rest is the caller's promise.
+        unsafe { _mm512_stream_ps(to.as_mut_ptr(), _mm512_loadu_ps(from.as_ptr())) };
+    }
 }
 
+/// `to = from`, by the instructions that every x86-64 has.
+///
 /// # Safety
 /// `to` must begin with a cache line.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn line_in_parts(from: &[f32; LINE], to: &mut [f32; LINE]) {
+unsafe fn lines_in_parts(from: &[[f32; LINE]], to: &mut [[f32; LINE]]) {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
-    for at in (0..LINE).step_by(4) {
-        // SAFETY: four floats from `at` on lie inside both; the rest is the caller's promise.
-        unsafe { _mm_stream_ps(to.as_mut_ptr().add(at), _mm_loadu_ps(from.as_ptr().add(at))) };
+    for (from, to) in
+        from.as_flattened().as_chunks::<4>().0.iter().zip(to.as_flattened_mut().as_chunks_mut::<4>().0)
+    {
+        // SAFETY: both are as large as a register; the rest is the caller's promise.
+        unsafe { _mm_stream_ps(to.as_mut_ptr(), _mm_loadu_ps(from.as_ptr())) };
     }
 }
 

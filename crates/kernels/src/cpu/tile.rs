@@ -30,6 +30,8 @@ pub(crate) struct Tile {
     pub b: *const f32,
     /// Distance from k to k + 1.
     pub b_stride: usize,
+    /// What is read soon, of which the tile asks the second-level cache for [`Tile::floats_ahead`] floats; `None` for nothing.
+    pub ahead: Option<*const f32>,
     /// Address of the tile in the result.
     pub c: *mut f32,
     /// Distance from one row of `c` to the next.
@@ -46,7 +48,15 @@ pub(crate) struct Tile {
     pub cross: Option<(*const f32, *const f32, *mut f32)>,
 }
 
+/// Floats of a cache line.
+const LINE: usize = 16;
+
 impl Tile {
+    /// Floats of [`Tile::ahead`] that a tile with sums of this length asks for.
+    pub(crate) fn floats_ahead(depth: usize) -> usize {
+        depth / UNROLLED * LINE
+    }
+
     /// Computes the tile.
     ///
     /// # Safety
@@ -137,7 +147,6 @@ impl Tile {
 }
 
 /// Steps of a sum between two jumps of the loop.
-#[cfg(target_arch = "x86_64")]
 const UNROLLED: usize = 4;
 
 /// One step of all sums of a tile of R rows and V vectors: a line of `a` times a line of `b`.
@@ -176,6 +185,7 @@ macro_rules! tile {
             // SAFETY: the operands are readable and writable as `Tile` says; prefetches may go anywhere.
             unsafe {
                 let ask = |line: *const f32| _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                let (mut ahead, line) = t.ahead.map_or((t.b, 0), |ahead| (ahead, LINE));
                 // Between the steps, row after row, what the results need is asked for: all at once would hold up the loads of the steps.
                 let turns = t.depth / UNROLLED;
                 let between = turns / (R + 1);
@@ -196,6 +206,8 @@ macro_rules! tile {
                         }
                         a = a.wrapping_add(UNROLLED * a_stride);
                         b = b.wrapping_add(UNROLLED * b_stride);
+                        _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
+                        ahead = ahead.wrapping_add(line);
                     }
                 }
                 for u in 0..t.depth % UNROLLED {

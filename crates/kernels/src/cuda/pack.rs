@@ -55,7 +55,7 @@ pub(super) fn pack_linears(cuda: &Cuda, maps: &mut [PackLinear]) -> Result {
         };
         packed.panels.resize(halves.next_multiple_of(2))?;
         let parameters = parameters.card_address();
-        packed.made = Some(Packing { inputs, outputs, precision, backward: *backward });
+        packed.made = Some(Packing { inputs, outputs, precision, instructions: "", backward: *backward });
         list.push(Pack {
             w: parameters.plus(at.weight * FLOAT).0,
             bias: at.bias.map_or(0, |bias| parameters.plus(bias * FLOAT).0),

@@ -85,6 +85,7 @@ proptest! {
 #[test]
 fn in_bf16_with_many_samples() {
     compare_bf16(DotShape { rows: 4100, count: 4, dim: 128 }, 3);
+    compare_bf16(DotShape { rows: 5500, count: 3, dim: 128 }, 4);
 }
 
 #[test]

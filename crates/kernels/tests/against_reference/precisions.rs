@@ -190,6 +190,9 @@ fn products_at_the_edges() {
         [560, 70, 40],
         // More than one block of terms in gradients.
         [2100, 20, 34],
+        // Results of more than 1 MB in whole lines, which matrix units write past the caches: outputs, and gradients of inputs.
+        [1040, 33, 272],
+        [1040, 272, 33],
     ];
     for (i, sizes) in shapes.into_iter().enumerate() {
         let flags = [i % 2 == 0, i % 3 == 0, i % 4 < 2];

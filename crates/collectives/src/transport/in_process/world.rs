@@ -24,7 +24,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// All ranks of the process.
 pub(crate) struct World {
     pub(super) topology: Topology,
-    /// Time for which a rank looks for what it waits for before it sleeps: none where ranks share cores, which others need meanwhile.
+    /// Time for which a rank looks for what it waits for before it sleeps: none where there are more ranks than cores,
+    /// which the others need meanwhile.
     pub(super) patience: Duration,
     pub(super) seats: Vec<Seat>,
     ended: AtomicBool,

@@ -60,6 +60,22 @@ impl TileSize {
         self == WIDE
     }
 
+    /// Number of panels that [`TileSize::cut`] makes of `columns` columns.
+    pub(crate) fn panels(self, columns: usize) -> usize {
+        columns.div_ceil(self.columns)
+    }
+
+    /// First column of a panel among those of `columns` columns; `columns` for the panel behind the last.
+    pub(crate) fn start(self, panel: usize, columns: usize) -> usize {
+        self.cut(0..columns).nth(panel).map_or(columns, |some| some.start)
+    }
+
+    /// Number of the panel that begins with `column`.
+    pub(crate) fn panel(self, column: usize) -> usize {
+        // The last of two panels that share the columns of three halves begins early.
+        column.div_ceil(self.columns)
+    }
+
     /// Cuts `columns` into those of tiles. Where the last tile would have one vector of three, the last two have two each: one vector is
     /// not enough to do for what a tile loads.
     pub(crate) fn cut(self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> {
@@ -98,6 +114,14 @@ mod tests {
                 "{columns} columns take as many panels as there is room for"
             );
             assert!(cut.iter().flat_map(Range::clone).eq(5..5 + columns));
+            // Some panels are cut as all of them are.
+            for (panel, some) in WIDE.cut(0..columns).enumerate() {
+                assert_eq!((WIDE.start(panel, columns), WIDE.panel(some.start)), (some.start, panel));
+                let panels: Vec<_> = WIDE.cut(0..columns).collect();
+                assert!(WIDE.cut(some.start..columns).eq(panels[panel..].iter().cloned()));
+                assert!(WIDE.cut(0..some.start).eq(panels[..panel].iter().cloned()));
+            }
+            assert_eq!(WIDE.start(WIDE.panels(columns), columns), columns);
         }
     }
 }

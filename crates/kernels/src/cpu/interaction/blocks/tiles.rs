@@ -63,8 +63,11 @@ pub(super) unsafe fn turn(from: &[f32], to: &mut [f32]) {
 }
 
 /// Tiles of a right operand whose terms are the `form.terms` vectors of `dim` numbers in `rows`: a line for each pair of vectors,
-/// with 16 numbers of both. What lies behind `rows` is asked for: the vectors of the next sample. Meanwhile the vectors of `earlier`, if there
-/// are any, are copied past the caches: they are as many and as long, and `dim` is a multiple of 16.
+/// with 16 numbers of both. What lies behind `rows` is asked for: the vectors of the next sample.
+///
+/// Where `earlier` is given, vectors that were computed before are copied past the caches between the loads: from its first slice, which is
+/// near, to its second one, which begins a cache line. Both hold `form.terms` vectors of `dim` numbers, and `dim` is a multiple of 16. The
+/// copies are in order with other stores only after [`stream::fence`](crate::cpu::stream::fence).
 ///
 /// # Safety
 /// The processor must have AVX-512 with instructions for words and for bf16.
