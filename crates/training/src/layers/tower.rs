@@ -47,7 +47,7 @@ enum Layers {
 #[derive(Debug)]
 enum Each {
     /// All members are equally wide: side by side, they are so many rows of one map.
-    Shared(Linear, usize),
+    Shared(Box<Linear>, usize),
     /// Members of several widths, with a map for each width.
     ByWidth(Box<Maps>),
 }
@@ -178,7 +178,8 @@ impl Each {
         let outputs = match each {
             [] => return Ok(None),
             [map] => {
-                return Ok(Some(Each::Shared(Linear::named(map, parameters)?, tower.members.len())));
+                let map = Box::new(Linear::named(map, parameters)?);
+                return Ok(Some(Each::Shared(map, tower.members.len())));
             }
             [first, ..] => first.outputs,
         };
