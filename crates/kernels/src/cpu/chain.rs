@@ -1,7 +1,7 @@
 //! Chains of linear layers: each thread takes blocks of samples through all layers before threads meet.
 //!
 //! A block is one thread's work from the first layer to the last, so its activations are near when the next layer reads them,
-//! and no result depends on which thread takes which block. Sums over samples come afterwards, divided by outputs.
+//! and no result depends on which thread takes which block. Sums over samples come afterwards: threads share the product of each layer.
 #![allow(unsafe_code)]
 
 use super::linear::{Weights, gradients_of, input_gradient, map, map_cross};
@@ -16,7 +16,7 @@ use crate::{
 use spec::placement::share;
 use std::ops::Range;
 
-/// Samples of a block at least and at most, in whole tiles: few enough that their activations stay near.
+/// Samples of a block at least and at most, in whole panels of 32 rows: few enough that their activations stay near.
 const SAMPLES: [usize; 2] = [128, 384];
 
 pub(crate) fn forward(cpu: &Cpu, args: ChainForward) {
@@ -149,8 +149,8 @@ pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
     }
 }
 
-/// Gradients of matrix and bias of `count` layers; `operand` gives each with its input and the gradient of its output. Threads share the
-/// outputs of a layer, for which they pack the inputs together.
+/// Gradients of matrix and bias of `count` layers; `operand` gives each with its input and the gradient of its output. Threads share
+/// the product of a layer, for which they pack the inputs together.
 fn parameter_gradients<'a>(
     cpu: &Cpu,
     rows: usize,

@@ -91,7 +91,7 @@ impl Floats {
     /// Bytes of a result from which on it is written past the caches: it would push out what products read.
     const STREAMED: usize = 1 << 20;
 
-    /// A block of a result that may be written past the caches, unless more is to be done with it soon.
+    /// A block of a result. It may be written past the caches (`may_stream`) unless more is done with it soon.
     fn of(c: Shared<f32>, place: &Place, n: usize, may_stream: bool) -> Self {
         let (first, count) = (place.columns.start, place.columns.len());
         // Everything from the first element of the block to its last lies in the result.

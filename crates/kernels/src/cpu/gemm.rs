@@ -87,9 +87,9 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
     if let Some(panels) = product.packed {
         return divide(cpu, m, 0..k, Some(bytemuck::cast_slice(panels)), product);
     }
-    // Memory of all threads is taken where products run at the same time: then every thread packs for itself.
-    let together = if cpu.threads() > 1 && m * n * k >= PRODUCT_TOGETHER { cpu.together() } else { None };
-    let Some(mut memory) = together else { return divide(cpu, m, 0..k, None, product) };
+    // Memory of all threads is taken where products run at the same time: then, and for small products, every thread packs for itself.
+    let memory = if worth_packing_together(cpu.threads(), [m, n, k]) { cpu.together() } else { None };
+    let Some(mut memory) = memory else { return divide(cpu, m, 0..k, None, product) };
     for terms in terms_together(k) {
         let panels = RightPanels::of_terms(level, n, k, terms.clone());
         memory.reserve(panels.floats() * size_of::<f32>()).expect("a few megabytes of scratch");
@@ -97,6 +97,10 @@ pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
         panels.pack(cpu, product.b, packed);
         divide(cpu, m, terms, Some(packed), product);
     }
+}
+
+fn worth_packing_together(threads: usize, [m, n, k]: [usize; 3]) -> bool {
+    threads > 1 && m * n * k >= PRODUCT_TOGETHER
 }
 
 /// Terms of `b` that threads pack together at a time: whole parts of the sums.
@@ -115,8 +119,8 @@ fn divide(cpu: &Cpu, m: usize, terms: Range<usize>, right: Option<&[f32]>, produ
     if cpu.threads() == 1 {
         part(cpu, 0, 0..m, 0..n);
     } else if right.is_some() && (m >= FEW_ROWS * cpu.threads() || m >= n) {
-        let least = (m / cpu.threads()).clamp(1, FEW_ROWS).next_multiple_of(together(size));
-        cpu.take_blocks(m, [least, ROWS], &|cpu, rows| part(cpu, 0, rows, 0..n));
+        let least = (m / cpu.threads()).clamp(1, FEW_ROWS).next_multiple_of(rows_packed_together(size));
+        cpu.take_blocks(m, [least, ROWS / least * least], &|cpu, rows| part(cpu, 0, rows, 0..n));
     } else if right.is_none() && m >= n {
         // Each thread packs all of the other operand, so the larger side is the one to divide.
         let grain = size.rows * if k * n < 4096 { 8 } else { 1 };
@@ -257,7 +261,7 @@ impl Cut {
 }
 
 /// Rows of the left operand that are packed together: panels of 8 come in pairs.
-fn together(size: TileSize) -> usize {
+fn rows_packed_together(size: TileSize) -> usize {
     if size.rows == 8 { 16 } else { size.rows }
 }
 
@@ -266,7 +270,10 @@ fn packed(size: TileSize, rows: usize, columns: usize, k: usize, there: bool) ->
     let cut = Cut::new(size, columns, k);
     let blocks = if there || columns <= cut.columns { 1 } else { BLOCKS };
     let right = if there { 0 } else { columns.min(cut.columns).next_multiple_of(size.columns) };
-    [cut.longest * rows.min(blocks * cut.rows).next_multiple_of(together(size)), cut.longest * right]
+    [
+        cut.longest * rows.min(blocks * cut.rows).next_multiple_of(rows_packed_together(size)),
+        cut.longest * right,
+    ]
 }
 
 /// Bytes of scratch that each of `threads` threads needs for a product of these sizes, with its share of what all of them read.
@@ -276,9 +283,9 @@ pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3]) -> usize {
     // Threads share the columns of wide products, but not in chains, where each has rows of its own.
     let by_rows = floats(m.div_ceil(threads), n);
     let most = if m >= n { by_rows } else { by_rows.max(floats(m, n.div_ceil(threads))) };
-    let together = terms_together(k).next().filter(|_| threads > 1);
-    let together = together.map_or(0, |terms| RightPanels::of_terms(level, n, k, terms).floats());
-    (most + together.div_ceil(threads)) * size_of::<f32>()
+    let terms = terms_together(k).next().filter(|_| worth_packing_together(threads, [m, n, k]));
+    let of_all = terms.map_or(0, |terms| RightPanels::of_terms(level, n, k, terms).floats());
+    (most + of_all.div_ceil(threads)) * size_of::<f32>()
 }
 
 /// Both operands for a part of the sums, in panels as high or as wide as a tile.
@@ -311,7 +318,7 @@ impl Panels {
     /// Packs some rows of the left operand.
     fn pack_left(&self, a: Operand, rows: Range<usize>, packed: &mut [f32]) {
         let (tall, depth) = (self.size.rows, self.sums.len());
-        let together = together(self.size);
+        let together = rows_packed_together(self.size);
         let chunks = packed.chunks_exact_mut(depth.max(1) * together);
         for (first, to) in rows.clone().step_by(together).zip(chunks) {
             let some = first..(first + together).min(rows.end);
@@ -342,7 +349,7 @@ impl Panels {
         let (TileSize { rows: tall, columns: wide }, depth) = (self.size, self.sums.len());
         // Each tile asks for a part of the next panel.
         let (panel_floats, asked) = (depth * wide, Tile::floats_ahead(depth));
-        for (columns, at) in self.size.cut(columns).zip((0..).step_by(panel_floats.max(1))) {
+        for (columns, at) in self.size.cut(columns).zip((0..).map(|panel| panel * panel_floats)) {
             let left = columns.start;
             let next = b.panels.as_ptr().wrapping_add(at + panel_floats);
             let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());

@@ -182,7 +182,7 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
                         // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
                         unsafe { sums.piece(rows.clone()) }
                     });
-                    // SAFETY: as above.
+                    // SAFETY: a form is only made where there are the instructions.
                     unsafe {
                         let (a, rows) = (&product.a, rows.clone());
                         pack_left(a, cpu.level, rows, some.start, of_some, packed, added_up);
@@ -193,7 +193,7 @@ fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
             let right = &right[(from - terms.start) / STEP * form.step()..];
             let panels = Panels { left, left_panel, right, right_panel: form.panel(), form: of_some };
             let place = Place { rows: rows.clone(), columns: columns.clone() };
-            // SAFETY: as above.
+            // SAFETY: a form is only made where there are the instructions.
             unsafe { run_blocks(&kernel, &panels, place, some, sums, product) };
         }
     }
@@ -284,7 +284,7 @@ unsafe fn blocks<T: Target, M: Mask>(
     let row_blocks = place.rows.len().div_ceil(BLOCK);
     let carried_rows = carried.len() / place.columns.len().div_ceil(BLOCK).max(1);
     assert!(carried.is_empty() || carried_rows >= row_blocks, "sums of all blocks wait for more terms");
-    // By one address: the sums of the block before are still to be read when those of the next one are written.
+    // Through one pointer: another `&mut` would invalidate those of sums that are still to be read.
     let carried = (!carried.is_empty()).then_some(carried.as_mut_ptr());
     // Blocks of a column ask together for the panel of the next column, each for as many lines at every step.
     let ahead_of_block = form.panel() * size_of::<u16>() / row_blocks.max(1);

@@ -30,7 +30,7 @@ pub(crate) struct Tile {
     pub b: *const f32,
     /// Distance from k to k + 1.
     pub b_stride: usize,
-    /// What is read soon, of which the tile asks the second-level cache for [`Tile::floats_ahead`] floats; `None` for nothing.
+    /// What is read soon, of which the tile asks for [`Tile::floats_ahead`] floats; `None` to ask for no more than the operands.
     pub ahead: Option<*const f32>,
     /// Address of the tile in the result.
     pub c: *mut f32,
@@ -301,6 +301,8 @@ fn keep_avx2(value: std::arch::x86_64::__m256, mask: std::arch::x86_64::__m256) 
 
 /// Computes a tile with plain loops over N columns.
 unsafe fn portable<const N: usize>(t: &Tile) {
+    // Not every compiler's target can ask for what comes next.
+    let _ = t.ahead;
     let mut sums = [[0f32; N]; 4];
     for k in 0..t.depth {
         for (i, sums) in sums.iter_mut().enumerate() {

@@ -11,7 +11,8 @@ use spec::precision::Precision;
 /// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
 ///
 /// A CPU gives the same bits with a packed matrix and without. A GPU that stores the output as bf16 packs the bias too, and adds it as
-/// bf16 if it is packed; in tf32 it has another order of sums. A packed matrix of another precision than the device's is ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
+/// bf16 if it is packed; in tf32 it has another order of sums. A matrix that was packed for another precision or for other instructions than the device's is
+/// ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
 #[derive(Debug)]
 pub struct PackedLinear {
     /// Panels of the forward product, and behind them those of the product that gives the input's gradient.

@@ -178,6 +178,8 @@ fn products_at_the_edges() {
     let shapes = [
         [0, 3, 5],
         [5, 0, 3],
+        // No terms, and several panels of columns.
+        [5, 0, 60],
         [5, 3, 0],
         [1, 1, 1],
         [1, 1, 2],
@@ -190,6 +192,7 @@ fn products_at_the_edges() {
         [560, 70, 40],
         // More than one block of terms in gradients.
         [2100, 20, 34],
+        [2100, 272, 33],
         // Results of more than 1 MB in whole lines, which matrix units write past the caches: outputs, and gradients of inputs.
         [1040, 33, 272],
         [1040, 272, 33],

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Numbers that are worth a thread of their own in packing.
 const GRAIN: usize = 32 << 10;
 
-/// The longest part of a sum of `k` terms. Parts are as equal as can be: no short one comes back to the result for little.
+/// The longest part of a sum of `k` terms. Parts are as equal as can be: no short one costs a pass over the whole result.
 pub(super) fn longest(k: usize) -> usize {
     k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1)
 }

@@ -72,7 +72,7 @@ impl TileSize {
 
     /// Number of the panel that begins with `column`.
     pub(crate) fn panel(self, column: usize) -> usize {
-        // The last of two panels that share the columns of three halves begins early.
+        // The second of two panels that share four thirds of a panel's columns begins early.
         column.div_ceil(self.columns)
     }
 
@@ -115,9 +115,9 @@ mod tests {
             );
             assert!(cut.iter().flat_map(Range::clone).eq(5..5 + columns));
             // Some panels are cut as all of them are.
-            for (panel, some) in WIDE.cut(0..columns).enumerate() {
+            let panels: Vec<_> = WIDE.cut(0..columns).collect();
+            for (panel, some) in panels.iter().enumerate() {
                 assert_eq!((WIDE.start(panel, columns), WIDE.panel(some.start)), (some.start, panel));
-                let panels: Vec<_> = WIDE.cut(0..columns).collect();
                 assert!(WIDE.cut(some.start..columns).eq(panels[panel..].iter().cloned()));
                 assert!(WIDE.cut(0..some.start).eq(panels[..panel].iter().cloned()));
             }
