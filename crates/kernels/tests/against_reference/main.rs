@@ -9,6 +9,7 @@ mod cross;
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod ids;
 mod in_place;
 mod interaction;
 mod large;
