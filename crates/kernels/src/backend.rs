@@ -16,7 +16,7 @@ use crate::{
     LookupTensorTrains, Matrix, MatrixMut, PackLinear, PairVectors, Repeats, RowPart, RowRuns, SortedIds,
     SpreadRows, SumRows, Table, TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables,
 };
-use spec::Activation;
+use ground::Activation;
 use std::ops::Range;
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).

@@ -47,7 +47,7 @@ pub(crate) mod wire;
 use crate::KernelError;
 use crate::memory::host::HostMemory;
 use level::Level;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

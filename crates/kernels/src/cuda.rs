@@ -72,7 +72,7 @@ pub(crate) use fault::FAULTS as FAULT_WORDS;
 use fault::{FAULTS, Operands};
 use memory::{CardMemory, Place, Pointer};
 use product::Products;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{CardEvent, Stream};
 

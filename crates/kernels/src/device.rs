@@ -5,7 +5,7 @@ use crate::idle::Idle;
 use crate::memory::{Home, Space};
 use crate::reference::Reference;
 use crate::{Bytes, Collected, Counts, Cpu, Cuda, Event, Gpu, KernelError, Stored};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Device that computes and owns memory; the only entry to this crate's arithmetic.
 ///
@@ -51,7 +51,7 @@ impl Device {
     ///
     /// ```
     /// use kernels::Device;
-    /// use spec::precision::Precision;
+    /// use ground::precision::Precision;
     /// let device = Device::cpu(1)?;
     /// assert_eq!(device.precision(), Precision::F32);
     /// assert_eq!(device.in_precision(Precision::Bf16).precision(), Precision::Bf16);

@@ -10,9 +10,9 @@
 use crate::memory::Space;
 use crate::op::size;
 use crate::{Buffer, Device, KernelError, RowMarks, RowStore};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::table_format::TableFormat;
 use std::fs::File;
 use std::ops::Range;
 

@@ -6,8 +6,8 @@
 //! they are added.
 
 use crate::row_store::RowRounding;
-use spec::random::word;
-use spec::table_format::TableFormat;
+use ground::random::word;
+use ground::table_format::TableFormat;
 
 /// A format of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 //! Loops are counted and have no closures, so that they become vector instructions of whatever processor they are compiled for.
 
 use crate::row_store::RowRounding;
-use spec::random::word;
-use spec::table_format::TableFormat;
+use ground::random::word;
+use ground::table_format::TableFormat;
 
 /// Bytes behind the codes.
 pub(crate) const EXTRA: usize = TableFormat::INT8_EXTRA;

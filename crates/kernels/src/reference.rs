@@ -25,7 +25,7 @@ use crate::{
     SumRows, Table, TensorTrainGradients, UpdateDense, UpdateRows, UpdateTables,
 };
 use elementwise::Targets;
-use spec::placement::share;
+use ground::share;
 use std::ops::Range;
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).

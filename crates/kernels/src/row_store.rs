@@ -6,8 +6,8 @@ use crate::int8_row;
 use crate::memory::{Home, Space};
 use crate::op::size;
 use crate::{Buffer, KernelError};
-use spec::random::RandomSequence;
-use spec::table_format::TableFormat;
+use ground::random::RandomSequence;
+use ground::table_format::TableFormat;
 use std::fs::File;
 
 /// Weights of a table, row by row. Whatever their format, they are read and written as floats here, whole rows at a time; lookups and
@@ -15,7 +15,7 @@ use std::fs::File;
 ///
 /// ```
 /// use kernels::{Device, RowStore};
-/// use spec::table_format::TableFormat;
+/// use ground::table_format::TableFormat;
 /// let mut rows = RowStore::zeroed(&Device::Reference, TableFormat::F16, [2, 2])?;
 /// rows.write(1, &[0.1, 2.0])?;
 /// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.099975586, 2.0]);
@@ -353,7 +353,7 @@ impl RowStore {
 ///
 /// ```
 /// use kernels::RowRounding;
-/// use spec::table_format::TableFormat;
+/// use ground::table_format::TableFormat;
 /// let mut stored = vec![0; TableFormat::Int8.row_bytes(3)];
 /// kernels::store_row(TableFormat::Int8, &[-1.0, 0.0, 254.0], RowRounding::NEAREST, &mut stored);
 /// let mut floats = [0.0; 3];

@@ -4,8 +4,8 @@ use kernels::{
     BagIndex, Bce, Buffer, Device, IndexBags, KernelError, LinearAt, LinearForward, LinearShape, Lookup,
     Segment, SortedIds, Table, Update, UpdateTables,
 };
-use spec::optimizer::UpdateRule;
-use spec::{Activation, Pooling};
+use ground::optimizer::UpdateRule;
+use ground::{Activation, Pooling};
 
 #[test]
 fn operands_are_checked_and_outputs_left_alone() {

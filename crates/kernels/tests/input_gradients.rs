@@ -5,7 +5,7 @@ mod gpu;
 
 use half::bf16;
 use kernels::{Buffer, Cuda, Device, GradientProbe};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Bits of a NaN: what no result may have, and what no operand has but behind its rows.
 const POISON: u16 = 0x7fc1;

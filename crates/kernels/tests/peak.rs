@@ -4,9 +4,9 @@ mod gpu;
 
 use kernels::peak::{BareProduct, DeviceMemory, Touch, products_of, touch_rows};
 use kernels::{Buffer, Device, KernelError, LinearShape, Stopwatch, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::precision::Precision;
 
 fn devices() -> Vec<Device> {
     gpu::and_gpu(vec![Device::cpu(2).unwrap()])

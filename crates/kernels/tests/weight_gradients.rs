@@ -4,7 +4,7 @@
 mod gpu;
 
 use kernels::{Buffer, Device, LinearAt, LinearBackward, LinearShape};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Whole numbers from -2 to 2: tf32 has them all, and sums of their products are exact in f32.
 fn whole_numbers(len: usize, seed: u64) -> Vec<f32> {

@@ -7,7 +7,7 @@ use gpu::on;
 use half::{bf16, f16};
 use kernels::{BlockCopy, Buffer, Decode, Device, Encode, KernelError, Round, Rows};
 use proptest::prelude::*;
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 const CODECS: [Codec; 2] = [Codec::F16, Codec::Bf16];
 

@@ -26,6 +26,7 @@ mod tiling;
 
 pub use cut::Cut;
 pub use error::PlacementError;
+pub use ground::share;
 pub use layout::{HostCut, Layout};
 pub use scheme::Scheme;
 
@@ -155,19 +156,6 @@ impl Shard {
             Holders::Copies { update: CopyUpdate::Cores, .. } => (4, 0),
         }
     }
-}
-
-/// Range of part `index` if `len` items are divided into `parts` contiguous parts; the first `len % parts` parts are one
-/// item longer.
-///
-/// ```
-/// use spec::placement::share;
-/// assert_eq!((share(5, 2, 0), share(5, 2, 1)), (0..3, 3..5));
-/// ```
-pub fn share(len: usize, parts: usize, index: usize) -> Range<usize> {
-    let (each, more) = (len / parts, len % parts);
-    let start = index * each + index.min(more);
-    start..start + each + usize::from(index < more)
 }
 
 impl Placement {

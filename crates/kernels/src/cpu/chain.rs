@@ -13,7 +13,7 @@ use crate::{
     Buffer, ChainBackward, ChainForward, ChainLayer, CrossInputs, CrossKept, CrossLayerBackward,
     CrossLayersForward, InputGradient,
 };
-use spec::placement::share;
+use ground::share;
 use std::ops::Range;
 
 /// Samples of a block at least and at most, in whole panels of 32 rows: few enough that their activations stay near.

@@ -19,7 +19,7 @@ use crate::{CarriedError, Decode, Encode};
 use float8::Float8;
 use half::{Bf16, F16, F32};
 use lanes::{LANES, Lanes, Work};
-use spec::codec::Codec;
+use ground::codec::Codec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@
 use super::Cpu;
 use super::shared::Shared;
 use crate::Dropout;
-use spec::random::word;
+use ground::random::word;
 
 /// Units that are worth a thread of their own.
 const GRAIN: usize = 8 << 10;

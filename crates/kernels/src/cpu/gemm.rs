@@ -18,7 +18,7 @@ use super::tile::{Tile, TileSize};
 use super::values::{SharedValues, Values};
 pub(crate) use right::RightPanels;
 use right::longest;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::ops::Range;
 
 /// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.

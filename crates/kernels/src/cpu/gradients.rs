@@ -6,7 +6,7 @@ use super::elementwise::pass;
 use super::shared::Shared;
 use crate::Update;
 use crate::op::optimizer::clipped;
-use spec::placement::share;
+use ground::share;
 
 /// Parts of a gradient that are summed apart and then added in order, so that no bit depends on the number of threads.
 const PARTS: usize = 64;

@@ -23,7 +23,7 @@ use super::panels::Form;
 use super::shared::Shared;
 use super::tile::{Tile, TileSize};
 use crate::DotShape;
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Floats copied at once.
 const LINE: usize = 16;

@@ -14,9 +14,9 @@ use crate::{
     Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
     PackedLinear,
 };
-use spec::Activation;
-use spec::placement::share;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::share;
+use ground::precision::Precision;
 
 /// Parameters of a linear map.
 #[derive(Clone, Copy)]

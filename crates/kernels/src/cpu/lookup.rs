@@ -14,7 +14,7 @@ use crate::half_float::{Bf16, F16, Half, StoredWeight};
 use crate::int8_row;
 use crate::row_store::StoredRows;
 use crate::{KernelError, Lookup, Table, reference};
-use spec::Pooling;
+use ground::Pooling;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -19,7 +19,7 @@ use super::panels::{Form, STEP, Side, pack, pack_left};
 use super::shared::Shared;
 use super::units::Units;
 use super::values::{SharedValues, Values};
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::ops::Range;
 

@@ -12,8 +12,8 @@ use super::gradients::before_the_rule;
 use super::shared::Shared;
 use crate::reference::optimizer::{bias_corrections, trust_ratio};
 use crate::{Update, UpdateDense};
-use spec::optimizer::UpdateRule;
-use spec::placement::share;
+use ground::optimizer::UpdateRule;
+use ground::share;
 use std::ops::Range;
 
 /// A rule at a step.

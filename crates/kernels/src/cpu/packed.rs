@@ -16,7 +16,7 @@ use super::values::Values;
 use crate::op::Result;
 use crate::op::packed::Packing;
 use crate::{LinearAt, LinearShape, PackLinear, PackedLinear};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Panels of the right operand of one product.
 #[derive(Clone, Copy)]

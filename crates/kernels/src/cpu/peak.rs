@@ -13,7 +13,7 @@ use super::level::Level;
 #[cfg(target_arch = "x86_64")]
 use super::{amx::Tiles, dots, matrix, units::Units};
 use crate::KernelError;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::time::{Duration, Instant};
 
 /// Rounds of a measurement, the best of which counts.
@@ -27,7 +27,7 @@ const SETTLING: Duration = Duration::from_millis(30);
 /// of three products, as in f32x3, counts once.
 ///
 /// ```
-/// assert!(kernels::peak::products(spec::precision::Precision::F32, 1)? > 0.0);
+/// assert!(kernels::peak::products(ground::precision::Precision::F32, 1)? > 0.0);
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
 pub fn products(precision: Precision, threads: usize) -> Result<f64, KernelError> {

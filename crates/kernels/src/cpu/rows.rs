@@ -11,7 +11,7 @@ use super::shared::Shared;
 use super::update::{RowUpdate, prefetch_row};
 use crate::reference::rows::{check_rows, check_runs, keys_of};
 use crate::{KernelError, RowPart, SumRows, Table, UpdateRows};
-use spec::Pooling;
+use ground::Pooling;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 

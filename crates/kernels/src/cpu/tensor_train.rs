@@ -12,8 +12,8 @@ use super::lookup::all_in_range;
 use super::shared::Shared;
 use crate::reference::tensor_train::{check_ids, check_rows, cores_of};
 use crate::{KernelError, LookupTensorTrains, TensorTrainGradients};
-use spec::Pooling;
-use spec::tensor_train::{MAX_PRODUCT, MAX_WIDTH, TensorTrain};
+use ground::Pooling;
+use ground::tensor_train::{MAX_PRODUCT, MAX_WIDTH, TensorTrain};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,7 +3,7 @@ use crate::{
     Buffer, Device, DotShape, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
     LinearShape,
 };
-use spec::Activation;
+use ground::Activation;
 
 /// The public tests run the machine's best level and the portable one; this runs the level between.
 #[cfg(target_arch = "x86_64")]

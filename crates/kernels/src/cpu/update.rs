@@ -15,7 +15,7 @@ use crate::int8_row;
 use crate::reference::embedding::check_sorted;
 use crate::row_store::StoredRows;
 use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
-use spec::Pooling;
+use ground::Pooling;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 

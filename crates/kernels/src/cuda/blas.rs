@@ -5,7 +5,7 @@ use super::product::{Epilogue, Form, Product};
 use super::work::Queue;
 use crate::KernelError;
 use cudarc::cublaslt::{result, sys};
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;

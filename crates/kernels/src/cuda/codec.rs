@@ -5,7 +5,7 @@ use super::launch::{At, Launch};
 use super::memory::Pointer;
 use crate::op::Result;
 use crate::{Decode, Encode, KernelError, Rows};
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 /// Threads of a block.
 const BLOCK: usize = 256;

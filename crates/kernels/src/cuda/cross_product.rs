@@ -13,7 +13,7 @@ use super::product::Form;
 use super::tensor_map::{Element, Matrix, TensorMap};
 use crate::LinearShape;
 use crate::op::Result;
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Rows and columns of a block's tile, and terms of a step of its sum.
 const TILE_ROWS: usize = 128;

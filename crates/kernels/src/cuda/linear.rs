@@ -19,9 +19,9 @@ use crate::{
     Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
     PackedLinear, Stored,
 };
-use spec::Activation;
-use spec::placement::share;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::share;
+use ground::precision::Precision;
 
 pub(super) const FLOAT: usize = size_of::<f32>();
 

@@ -7,7 +7,7 @@ use super::memory::Pointer;
 use super::product::{Form, alignment};
 use crate::op::{Result, need};
 use crate::{Buffer, Stored};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Rows of floats on the card, as a buffer stores them.
 #[derive(Clone, Copy, Debug)]

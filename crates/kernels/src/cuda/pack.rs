@@ -6,7 +6,7 @@ use super::linear::FLOAT;
 use crate::op::Result;
 use crate::op::packed::Packing;
 use crate::{LinearShape, PackLinear, Stored};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Floats of a row of a turned matrix with `outputs` outputs.
 pub(super) fn turned_stride(outputs: usize) -> usize {

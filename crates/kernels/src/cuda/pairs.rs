@@ -13,8 +13,8 @@ use crate::reference::embedding::check_bounds;
 use crate::{
     BagIndex, Buffer, DotShape, DotUpdate, LookupDot, PairVectors, Repeats, SortedIds, Stored, Table, Update,
 };
-use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
+use ground::optimizer::UpdateRule;
+use ground::precision::Precision;
 
 /// The most vectors of a sample, and the most floats of one.
 const VECTORS: usize = 32;

@@ -6,8 +6,8 @@ use super::memory::Pointer;
 use super::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::peak::{Stream, Touch};
 use crate::{Buffer, Device, KernelError, LinearShape, Stopwatch, Stored};
-use spec::precision::Precision;
-use spec::random::RandomSequence;
+use ground::precision::Precision;
+use ground::random::RandomSequence;
 use std::time::Duration;
 
 /// Bytes that are written to fill the caches with other contents: several times the largest.

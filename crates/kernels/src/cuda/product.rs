@@ -8,7 +8,7 @@ use super::memory::{CardMemory, Pointer};
 use super::stream::CardEvent;
 use super::work::Work;
 use crate::KernelError;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;

@@ -10,7 +10,7 @@ use super::tables::{BLOCK, Span, TableCall, grid, of_format, spans, tiles};
 use super::update::{Gradients, OnCard, by_rule, kernels_of, rule_of};
 use crate::op::Result;
 use crate::{Buffer, CollectRows, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows};
-use spec::table_format::TableFormat;
+use ground::table_format::TableFormat;
 
 /// Elements that a block looks at.
 const LOOKED: usize = 4 * BLOCK;

@@ -2,7 +2,7 @@
 
 use crate::Update;
 use crate::reference::optimizer::bias_corrections;
-use spec::optimizer::UpdateRule;
+use ground::optimizer::UpdateRule;
 
 /// A rule at a step, as `struct Rule` of `kernels/rules.cuh`; an argument of kernels by value.
 #[repr(C)]

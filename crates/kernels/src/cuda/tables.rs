@@ -4,8 +4,8 @@ use super::Cuda;
 use super::memory::Pointer;
 use crate::Table;
 use crate::op::Result;
-use spec::Pooling;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::table_format::TableFormat;
 
 /// Threads of a block.
 pub(super) const BLOCK: usize = 256;

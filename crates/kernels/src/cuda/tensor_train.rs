@@ -4,7 +4,7 @@ use super::Cuda;
 use super::tables::spans;
 use crate::op::Result;
 use crate::{LookupTensorTrains, Table, TensorTrainAt, TensorTrainGradients};
-use spec::Pooling;
+use ground::Pooling;
 
 /// Threads of a warp.
 const WARP: usize = 32;

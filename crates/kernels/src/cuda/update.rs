@@ -12,8 +12,8 @@ use super::tables::{BLOCK, Span, TableCall, by_format, lanes, of_format, spans};
 use crate::op::Result;
 use crate::reference::embedding::check_bounds;
 use crate::{BagIndex, Buffer, Repeats, SortedIds, Table, Update, UpdateTables};
-use spec::optimizer::UpdateRule;
-use spec::table_format::TableFormat;
+use ground::optimizer::UpdateRule;
+use ground::table_format::TableFormat;
 
 /// Values that are summed one after another.
 pub(super) const TILE: usize = 64;

@@ -13,7 +13,7 @@ use super::product::Form;
 use super::tensor_map::{Element, Matrix, TensorMap};
 use crate::LinearShape;
 use crate::op::Result;
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Outputs and inputs of a tile of two blocks, and floats of it.
 const TILE: usize = 256;

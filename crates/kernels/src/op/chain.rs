@@ -5,7 +5,7 @@
 
 use super::{Check, Result};
 use crate::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape, PackedLinear, Stored};
-use spec::Activation;
+use ground::Activation;
 
 /// The most layers of a chain.
 pub const CHAIN_LAYERS: usize = 8;
@@ -58,7 +58,7 @@ pub struct ChainBackward<'a> {
     /// Gradient of `x`, rows × inputs, and how it is stored; `None` if nothing needs it.
     pub dx: Option<(&'a mut Buffer<f32>, InputGradient)>,
     /// Buffers that receive the gradients of all matrices and biases, where these lie in `parameters`: one for all samples or,
-    /// where samples are cut into equal [`share`](spec::placement::share)s, one for each share, over the samples of that
+    /// where samples are cut into equal [`share`](ground::share)s, one for each share, over the samples of that
     /// share alone.
     pub gradients: &'a mut [Buffer<f32>],
 }
@@ -96,7 +96,7 @@ impl Device {
     /// let mut outputs = [Buffer::zeroed(&device, 1)?, Buffer::zeroed(&device, 1)?];
     /// device.chain_forward(ChainForward {
     ///     rows: 1,
-    ///     layers: &[layer(2, 0, spec::Activation::Relu), layer(1, 2, spec::Activation::Identity)],
+    ///     layers: &[layer(2, 0, ground::Activation::Relu), layer(1, 2, ground::Activation::Identity)],
     ///     x: &Buffer::from_slice(&device, &[1.0, 2.0])?,
     ///     outputs: &mut outputs,
     /// })?;
@@ -126,7 +126,7 @@ impl Device {
     /// let mut gradient = buffer(&[0.0; 3])?;
     /// device.chain_backward(ChainBackward {
     ///     rows: 1,
-    ///     layers: &[layer(2, 0, spec::Activation::Relu), layer(1, 2, spec::Activation::Identity)],
+    ///     layers: &[layer(2, 0, ground::Activation::Relu), layer(1, 2, ground::Activation::Identity)],
     ///     x: &buffer(&[1.0, 2.0])?,
     ///     outputs: &[buffer(&[11.0])?, buffer(&[110.0])?],
     ///     output_gradients: &mut output_gradients,

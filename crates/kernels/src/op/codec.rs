@@ -10,8 +10,8 @@
 
 use super::{Check, Result};
 use crate::{Buffer, Device};
-use spec::codec::{Codec, Row};
-use spec::random::{RandomSequence, word};
+use ground::codec::{Codec, Row};
+use ground::random::{RandomSequence, word};
 
 /// Rounding of values that a codec cannot represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Device {
     ///
     /// ```
     /// use kernels::{Buffer, Device, Encode, Round, Rows};
-    /// use spec::codec::{Codec, Row};
+    /// use ground::codec::{Codec, Row};
     /// let device = Device::cpu(1)?;
     /// let from = Buffer::from_slice(&device, &[1.0, 4.0, 2.0, 2.4])?;
     /// let mut to = Buffer::zeroed(&device, 9)?;
@@ -172,7 +172,7 @@ impl Device {
     ///
     /// ```
     /// use kernels::{Buffer, Decode, Device, Rows};
-    /// use spec::codec::{Codec, Row};
+    /// use ground::codec::{Codec, Row};
     /// let device = Device::cpu(1)?;
     /// let from = Buffer::from_slice(&device, &[0x80, 0x3f, 0x00, 0xc0])?; // 1 and −2 in bf16.
     /// let mut to = Buffer::from_slice(&device, &[10.0])?;

@@ -145,7 +145,7 @@ impl Device {
     /// use kernels::{Buffer, ChainLayer, CrossKept, CrossLayersForward, CrossMaps, Device, LinearAt};
     /// let device = Device::cpu(1)?;
     /// let (parameters, at) = (Buffer::from_slice(&device, &[3.0])?, LinearAt { weight: 0, bias: None });
-    /// let activation = spec::Activation::Identity;
+    /// let activation = ground::Activation::Identity;
     /// let (inputs, outputs, packed) = (1, 1, None);
     /// let w = ChainLayer { inputs, outputs, activation, parameters: &parameters, at, packed };
     /// let (x0, mut kept) = (Buffer::from_slice(&device, &[2.0])?, CrossKept::new(&device));
@@ -188,7 +188,7 @@ impl Device {
     /// let device = Device::cpu(1)?;
     /// let buffer = |value: f32| Buffer::from_slice(&device, &[value]);
     /// let (parameters, at) = (buffer(3.0)?, LinearAt { weight: 0, bias: None });
-    /// let activation = spec::Activation::Identity;
+    /// let activation = ground::Activation::Identity;
     /// let (inputs, outputs, packed) = (1, 1, None);
     /// let w = ChainLayer { inputs, outputs, activation, parameters: &parameters, at, packed };
     /// let (x0, kept) = (buffer(2.0)?, CrossKept { h: buffer(0.0)?, z: buffer(6.0)?, output: buffer(14.0)? });
@@ -244,7 +244,7 @@ impl Device {
     /// let device = Device::cpu(1)?;
     /// let buffer = |value: f32| Buffer::from_slice(&device, &[value]);
     /// let (parameters, at) = (buffer(3.0)?, LinearAt { weight: 0, bias: None });
-    /// let activation = spec::Activation::Identity;
+    /// let activation = ground::Activation::Identity;
     /// let (inputs, outputs, packed) = (1, 1, None);
     /// let w = ChainLayer { inputs, outputs, activation, parameters: &parameters, at, packed };
     /// let kept = CrossKept { h: buffer(0.0)?, z: buffer(6.0)?, output: buffer(14.0)? };

@@ -2,7 +2,7 @@
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device, Stored};
-use spec::random::RandomSequence;
+use ground::random::RandomSequence;
 
 /// A block of columns copied from one matrix to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,12 +156,12 @@ impl Device {
     }
 
     /// Inverted dropout: `y[r, u] = 0` with probability p, else `y[r, u]/(1 − p)`. Unit `u` of row `r` is dropped where
-    /// [`word`](spec::random::word)`(sequence.bits(first + r), u) < p·2³²`, so that no bit depends on how samples and units are
+    /// [`word`](ground::random::word)`(sequence.bits(first + r), u) < p·2³²`, so that no bit depends on how samples and units are
     /// divided.
     ///
     /// ```
     /// use kernels::{Buffer, Device, Dropout};
-    /// use spec::random::RandomSequence;
+    /// use ground::random::RandomSequence;
     /// let device = Device::cpu(1)?;
     /// let mut y = Buffer::from_slice(&device, &[1.0; 1000])?;
     /// let sequence = RandomSequence::new(7, "dropout.top.0");

@@ -3,7 +3,7 @@
 use super::{Check, Result, size};
 use crate::embedding::{BagIndex, Segment, SortedIds, Table};
 use crate::{Buffer, Device, Update};
-use spec::random::RandomSequence;
+use ground::random::RandomSequence;
 use std::ops::Range;
 
 /// Arguments of [`Device::draw_table`].
@@ -92,7 +92,7 @@ impl Device {
     ///
     /// ```
     /// use kernels::{Buffer, Device, DrawTable};
-    /// use spec::random::RandomSequence;
+    /// use ground::random::RandomSequence;
     /// let device = Device::cpu(1)?;
     /// let sequence = RandomSequence::new(1, "table.user");
     /// // The last two of three columns of rows 5 and 6.
@@ -149,8 +149,8 @@ impl Device {
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, SortedIds, Table};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let table = Table::zeroed(&device, 10, 1, spec::Pooling::Sum, &rule)?;
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let table = Table::zeroed(&device, 10, 1, ground::Pooling::Sum, &rule)?;
     /// // Two samples with one id each: 7 and 3.
     /// let index = BagIndex::from_bags(&device, 1, &[0, 1], &[1, 1])?;
     /// let mut sorted = SortedIds::new(&device);
@@ -181,8 +181,8 @@ impl Device {
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, Lookup, Table};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let mut table = Table::zeroed(&device, 3, 2, spec::Pooling::Sum, &rule)?;
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let mut table = Table::zeroed(&device, 3, 2, ground::Pooling::Sum, &rule)?;
     /// table.weights.write(0, &[1.0, 2.0, 10.0, 20.0, 100.0, 200.0])?;
     /// // One sample with the ids 0 and 2.
     /// let mut out = Buffer::zeroed(&device, 2)?;
@@ -230,8 +230,8 @@ impl Device {
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, SortedIds, Table, Update, UpdateTables};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let mut tables = [Table::zeroed(&device, 3, 1, spec::Pooling::Sum, &rule)?];
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let mut tables = [Table::zeroed(&device, 3, 1, ground::Pooling::Sum, &rule)?];
     /// // Two samples with one id each: both look up row 2.
     /// let index = BagIndex::from_bags(&device, 1, &[0, 1], &[1, 1])?;
     /// let mut sorted = SortedIds::new(&device);

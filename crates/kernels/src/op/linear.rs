@@ -2,7 +2,7 @@
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device, PackedLinear};
-use spec::Activation;
+use ground::Activation;
 
 /// Sizes of a linear map of many samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub struct LinearBackward<'a> {
     /// Gradient of the input, rows × inputs, and how it is stored; `None` if nothing needs it.
     pub dx: Option<(&'a mut Buffer<f32>, InputGradient)>,
     /// Buffers that receive the gradients of matrix and bias: one for all samples or, where samples are cut into equal
-    /// [`share`](spec::placement::share)s, one for each share, over the samples of that share alone.
+    /// [`share`](ground::share)s, one for each share, over the samples of that share alone.
     pub gradients: &'a mut [Buffer<f32>],
 }
 
@@ -146,7 +146,7 @@ impl Device {
     ///     parameters: &parameters,
     ///     at: LinearAt { weight: 0, bias: Some(2) },
     ///     packed: None,
-    ///     activation: spec::Activation::Relu,
+    ///     activation: ground::Activation::Relu,
     ///     y: &mut y,
     /// })?;
     /// assert_eq!(y.to_vec()?, [1.0 * 3.0 + 2.0 * 4.0 + 0.5]);

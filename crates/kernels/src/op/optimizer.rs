@@ -2,13 +2,13 @@
 
 use super::{Check, Result};
 use crate::{Buffer, Device, KernelError};
-use spec::optimizer::UpdateRule;
+use ground::optimizer::UpdateRule;
 use std::ops::Range;
 
 /// One update of weights: the rule, the numbers of a step, and what is done to gradients and weights before the rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Update {
-    /// Rule by which a gradient changes a weight (see [`spec::optimizer`]).
+    /// Rule by which a gradient changes a weight (see [`ground::optimizer`]).
     pub rule: UpdateRule,
     /// Learning rate of the step.
     pub rate: f32,
@@ -76,11 +76,11 @@ pub struct UpdateDense<'a> {
 }
 
 impl Device {
-    /// One update of dense weights by a rule of [`spec::optimizer`].
+    /// One update of dense weights by a rule of [`ground::optimizer`].
     ///
     /// ```
     /// use kernels::{Buffer, Device, Update, UpdateDense};
-    /// use spec::optimizer::UpdateRule;
+    /// use ground::optimizer::UpdateRule;
     /// let device = Device::cpu(1)?;
     /// let mut weights = Buffer::from_slice(&device, &[1.0, 2.0])?;
     /// device.update_dense(UpdateDense {

@@ -6,7 +6,7 @@
 use super::{Check, Result};
 use crate::memory::Space;
 use crate::{Buffer, Device, LinearAt, LinearShape};
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
 ///

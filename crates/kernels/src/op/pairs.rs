@@ -88,8 +88,8 @@ impl Device {
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, DotShape, LookupDot, PairVectors, Table};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let mut table = Table::zeroed(&device, 2, 2, spec::Pooling::Sum, &rule)?;
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let mut table = Table::zeroed(&device, 2, 2, ground::Pooling::Sum, &rule)?;
     /// table.weights.write(0, &[0.0, 0.0, 3.0, 4.0])?;
     /// let first = Buffer::from_slice(&device, &[1.0, 2.0])?;
     /// let (mut vectors, mut out) = (Buffer::new(&device), Buffer::zeroed(&device, 3)?);

@@ -57,7 +57,7 @@ impl Device {
     ///
     /// ```
     /// use kernels::{Device, PutRows, RowCopies, Table, TakeRows};
-    /// use spec::{Pooling, optimizer::UpdateRule};
+    /// use ground::{Pooling, optimizer::UpdateRule};
     /// let device = Device::cpu(1)?;
     /// let mut table = Table::zeroed(&device, 3, 1, Pooling::Sum, &UpdateRule::Adagrad { eps: 0.1 })?;
     /// let (mut copies, mut records) = (RowCopies::new(&device), [0; 16]);

@@ -147,8 +147,8 @@ impl Device {
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, RowRuns, SortedIds, SumRows, Table};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let tables = [Table::zeroed(&device, 9, 1, spec::Pooling::Sum, &rule)?];
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let tables = [Table::zeroed(&device, 9, 1, ground::Pooling::Sum, &rule)?];
     /// // Three samples with one id each: 3, 7 and 3.
     /// let index = BagIndex::from_bags(&device, 1, &[0, 1, 2], &[1, 1, 1])?;
     /// let (mut sorted, mut runs) = (SortedIds::new(&device), RowRuns::new(&device));
@@ -201,8 +201,8 @@ impl Device {
     /// ```
     /// use kernels::{Buffer, Device, RowRuns, SpreadRows, Table};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let tables = [Table::zeroed(&device, 3, 2, spec::Pooling::Sum, &rule)?];
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let tables = [Table::zeroed(&device, 3, 2, ground::Pooling::Sum, &rule)?];
     /// let runs = RowRuns { bounds: vec![0, 1], firsts: Buffer::from_slice(&device, &[0])? };
     /// let mut vector = Buffer::new(&device);
     /// device.spread_rows(SpreadRows {
@@ -247,8 +247,8 @@ impl Device {
     /// ```
     /// use kernels::{Buffer, Device, RowPart, Table, Update, UpdateRows};
     /// let device = Device::cpu(1)?;
-    /// let rule = spec::optimizer::UpdateRule::Sgd;
-    /// let mut tables = [Table::zeroed(&device, 3, 1, spec::Pooling::Sum, &rule)?];
+    /// let rule = ground::optimizer::UpdateRule::Sgd;
+    /// let mut tables = [Table::zeroed(&device, 3, 1, ground::Pooling::Sum, &rule)?];
     /// // One copy touched the rows 0 and 2, another row 2.
     /// let parts = [RowPart { table: 0, rows: 0..2, sums: 0 }, RowPart { table: 0, rows: 2..3, sums: 2 }];
     /// device.update_rows(UpdateRows {

@@ -8,7 +8,7 @@ use super::rows::check_runs;
 use super::{Check, Result, size};
 use crate::embedding::{BagIndex, RowRuns, Table};
 use crate::{Buffer, Device};
-use spec::tensor_train::TensorTrain;
+use ground::tensor_train::TensorTrain;
 
 /// A table that is a tensor train, and where its cores lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +79,11 @@ impl Device {
     ///
     /// ```
     /// use kernels::{BagIndex, Buffer, Device, LookupTensorTrains, Table, TensorTrainAt};
-    /// use spec::tensor_train::TensorTrain;
+    /// use ground::tensor_train::TensorTrain;
     /// let device = Device::cpu(1)?;
     /// // Eight rows of one column, of rank 1: a row is the product of three weights.
     /// let train = TensorTrain::new(8, 1, 1).unwrap();
-    /// let tables = [Table::without_rows(&device, [8, 1], spec::Pooling::Sum)];
+    /// let tables = [Table::without_rows(&device, [8, 1], ground::Pooling::Sum)];
     /// let mut out = Buffer::zeroed(&device, 1)?;
     /// device.lookup_tensor_trains(LookupTensorTrains {
     ///     tables: &tables,
@@ -155,5 +155,5 @@ fn check_shape(check: &Check, at: &TensorTrainAt, table: &Table) -> Result {
     let columns = size(at.train.columns);
     check.count("columns that digits name", at.train.width, columns)?;
     check.count("rows that digits name", table.rows, size(at.train.rows))?;
-    check.count("floats of a product of cores", at.train.product_len(), spec::tensor_train::MAX_PRODUCT)
+    check.count("floats of a product of cores", at.train.product_len(), ground::tensor_train::MAX_PRODUCT)
 }

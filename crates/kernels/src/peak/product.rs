@@ -2,8 +2,8 @@
 
 use crate::cuda::peak::CardProduct;
 use crate::{Buffer, Cuda, Device, KernelError, LinearAt, LinearForward, LinearShape, Stopwatch, peak};
-use spec::Activation;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::precision::Precision;
 
 /// Sizes of the square products of which a GPU's best counts.
 const SQUARES: [usize; 3] = [4096, 8192, 12_288];

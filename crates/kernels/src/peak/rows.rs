@@ -29,7 +29,7 @@ impl Touch {
 /// use kernels::peak::{Touch, touch_rows};
 /// use kernels::{Buffer, Device, Table};
 /// let device = Device::cpu(1)?;
-/// let mut tables = [Table::zeroed(&device, 10, 4, spec::Pooling::Sum, &spec::optimizer::UpdateRule::Sgd)?];
+/// let mut tables = [Table::zeroed(&device, 10, 4, ground::Pooling::Sum, &ground::optimizer::UpdateRule::Sgd)?];
 /// touch_rows(&device, Touch::Change, &mut tables, &Buffer::from_slice(&device, &[3u64, 7])?, 4)?;
 /// let refused = touch_rows(&device, Touch::Read, &mut tables, &Buffer::from_slice(&device, &[10u64])?, 4);
 /// assert!(refused.is_err(), "the table has 10 rows");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Buffer, LinearShape, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 
 #[test]
 fn rows_are_changed_where_the_keys_say() {
@@ -39,8 +39,8 @@ fn tables_of_other_dims_and_keys_of_no_table_are_refused() {
 #[test]
 fn a_bare_product_knows_its_size() {
     let shape = LinearShape { rows: 3, inputs: 5, outputs: 7 };
-    assert_eq!(BareProduct::bytes(spec::precision::Precision::F32, true, shape), 4 * (15 + 35 + 21));
-    assert_eq!(BareProduct::bytes(spec::precision::Precision::Bf16, true, shape), 2 * (15 + 35 + 21));
+    assert_eq!(BareProduct::bytes(ground::precision::Precision::F32, true, shape), 4 * (15 + 35 + 21));
+    assert_eq!(BareProduct::bytes(ground::precision::Precision::Bf16, true, shape), 2 * (15 + 35 + 21));
     let mut product = BareProduct::new(&Device::cpu(1).unwrap(), shape).unwrap();
     product.run().unwrap();
     assert_eq!(product.flops(), 210.0);

@@ -7,7 +7,7 @@ pub mod unsigned;
 use crate::op::Result;
 use crate::op::codec::Dice;
 use crate::{CarriedError, Decode, Encode, KernelError};
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 /// Smallest scale of a row that is not constant: far enough above the subnormal numbers that quotients keep their precision.
 pub(crate) const SMALLEST_SCALE: f32 = f32::from_bits((127 - 120) << 23);

@@ -1,7 +1,7 @@
 //! Passes over memory, one element at a time.
 
 use crate::{ColumnCopy, Dropout};
-use spec::random::word;
+use ground::random::word;
 
 /// Gradient of a ReLU: `dy[i] = 0` where a ReLU gave `y[i] ≤ 0`.
 pub fn relu_backward(y: &[f32], dy: &mut [f32]) {

@@ -6,7 +6,7 @@ use crate::op::need;
 use crate::{
     BagIndex, Buffer, DrawTable, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, UpdateTables,
 };
-use spec::Pooling;
+use ground::Pooling;
 use std::ops::Range;
 
 /// Initial weights of a shard: `w[r, c] = ±bound`, uniform, number `(rows.start + r)·dim + columns.start + c` of the sequence.

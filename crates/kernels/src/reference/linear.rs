@@ -2,7 +2,7 @@
 
 use super::interaction::cross_forward;
 use crate::{InputGradient, LinearShape};
-use spec::Activation;
+use ground::Activation;
 
 /// Linear map: `y[r, o] = act(Σᵢ x[r, i]·w[o, i] + b[o])`. ReLU keeps NaN.
 pub fn linear_forward(

@@ -1,8 +1,8 @@
-//! Update rules, one weight at a time. [`spec::optimizer`] has the formulas.
+//! Update rules, one weight at a time. [`ground::optimizer`] has the formulas.
 
 use crate::Update;
 use crate::op::optimizer::clipped;
-use spec::optimizer::UpdateRule;
+use ground::optimizer::UpdateRule;
 use std::ops::Range;
 
 /// One update of dense weights. The state of Adam and LAMB is the first moments of all weights, then the second. `tensors` are

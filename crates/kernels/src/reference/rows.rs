@@ -7,7 +7,7 @@ use crate::row_marks::mark;
 use crate::{
     Buffer, CollectRows, KernelError, RowPart, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateRows,
 };
-use spec::Pooling;
+use ground::Pooling;
 use std::ops::Range;
 
 /// Runs of equal rows among the keys of the tables `which`, and the row of each.

@@ -3,7 +3,7 @@
 use super::embedding::{bag, check};
 use crate::op::need;
 use crate::{KernelError, LookupTensorTrains, TensorTrainAt, TensorTrainGradients};
-use spec::Pooling;
+use ground::Pooling;
 
 /// Cores of a train among the parameters.
 pub(crate) fn cores_of<'a>(at: &TensorTrainAt, parameters: &'a [f32]) -> [&'a [f32]; 3] {

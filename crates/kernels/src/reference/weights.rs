@@ -4,7 +4,7 @@ use crate::RowStore;
 use crate::half_float::Half;
 use crate::row_store::{RowRounding, StoredRowMut, StoredRows};
 use half::{bf16, f16};
-use spec::random::word;
+use ground::random::word;
 
 /// One weight of a row of `dim`.
 pub(super) fn weight(rows: &RowStore, dim: usize, [row, column]: [usize; 2]) -> f32 {

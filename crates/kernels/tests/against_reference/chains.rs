@@ -6,8 +6,8 @@ use kernels::{
     LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear, Stored,
 };
 use proptest::prelude::*;
-use spec::Activation;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::precision::Precision;
 
 /// Takes samples through a chain and back.
 fn chain(
@@ -142,7 +142,7 @@ impl Chain {
         }
         let dy_values = &values[layers.len()..];
         for (share, gradient) in rest[1..].iter_mut().enumerate() {
-            let samples = spec::placement::share(rows, shares, share);
+            let samples = ground::share(rows, shares, share);
             for (i, layer) in layers.iter().enumerate().filter(|&(i, _)| kept(&dys[i])) {
                 let Some(bias) = layer.at.bias else { continue };
                 for (output, sum) in gradient[bias..bias + layer.outputs].iter_mut().enumerate() {

@@ -8,8 +8,8 @@ use kernels::{
     LinearCrossForward, LinearShape, PackLinear, PackedLinear, Stored,
 };
 use proptest::prelude::*;
-use spec::Activation;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::precision::Precision;
 
 /// How cross layers are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,7 +319,7 @@ proptest! {
             }
             expected[last - 1].iter_mut().for_each(|value| *value = as_kept(*value, stored(width)));
             for share in 0..shares {
-                let samples = spec::placement::share(rows, shares, share);
+                let samples = ground::share(rows, shares, share);
                 for layer in 0..count {
                     let bias = cross.at(layer)[1].bias.unwrap();
                     let bias = bias..bias + width;

@@ -6,9 +6,9 @@ use kernels::{
     LinearBackward, LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, Update, UpdateDense,
 };
 use proptest::prelude::*;
-use spec::Activation;
-use spec::optimizer::UpdateRule;
-use spec::random::RandomSequence;
+use ground::Activation;
+use ground::optimizer::UpdateRule;
+use ground::random::RandomSequence;
 
 fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, seed: u64) {
     let LinearShape { rows, inputs, outputs } = shape;

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use kernels::{BagIndex, Device, IndexBags, KernelError, Segment, SortedIds, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 
 /// Four sources' samples, numbered in another order than their ids arrive in: each source's are cut into `pieces`, and
 /// the numbers go round the sources piece by piece.

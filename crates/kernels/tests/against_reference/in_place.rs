@@ -4,9 +4,9 @@ use crate::gpu::in_precision;
 use crate::support::*;
 use half::bf16;
 use kernels::{BagIndex, Buffer, ColumnCopy, Device, KernelError, Lookup, Matrix, MatrixMut, Stored, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::precision::Precision;
 
 const SAMPLES: usize = 333;
 const ROWS: usize = 50;

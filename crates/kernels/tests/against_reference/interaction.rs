@@ -3,7 +3,7 @@
 use crate::support::*;
 use kernels::{Buffer, Cpu, Device, DotShape};
 use proptest::prelude::*;
-use spec::precision::Precision;
+use ground::precision::Precision;
 
 /// Pools with 1 to 3 threads, and with each set of instructions below those of this machine, in a precision.
 fn cpus(precision: Precision) -> Vec<Device> {

@@ -4,9 +4,9 @@ use crate::support::*;
 use kernels::{
     BagIndex, Buffer, Device, DrawTable, IndexBags, Lookup, Segment, SortedIds, Table, Update, UpdateTables,
 };
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::random::RandomSequence;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::random::RandomSequence;
 
 /// Ids and gradients of two sources, whose samples the index numbers in one of both orders.
 struct Case {

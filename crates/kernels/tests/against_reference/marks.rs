@@ -5,8 +5,8 @@ use kernels::{
     BagIndex, Buffer, Device, RowMarks, RowPart, SortedIds, Table, Update, UpdateRows, UpdateTables,
 };
 use proptest::prelude::*;
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 use std::collections::BTreeSet;
 
 const DIM: usize = 3;

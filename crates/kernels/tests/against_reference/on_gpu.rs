@@ -8,9 +8,9 @@ use kernels::{
     BlockCopy, Buffer, Device, DotShape, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape,
     Update, UpdateDense,
 };
-use spec::Activation;
-use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::optimizer::UpdateRule;
+use ground::precision::Precision;
 
 /// A linear map of some samples, and what its gradients are computed from.
 struct Layer {

@@ -8,10 +8,10 @@ use kernels::{
     Segment, SortedIds, Stored, Table, Update, UpdateTables,
 };
 use proptest::prelude::*;
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::precision::Precision;
+use ground::table_format::TableFormat;
 
 #[derive(Clone, Debug)]
 struct Case {

@@ -10,8 +10,8 @@ use kernels::{
     LinearForward, LinearShape, PackLinear, PackedLinear,
 };
 use proptest::prelude::*;
-use spec::Activation;
-use spec::precision::Precision;
+use ground::Activation;
+use ground::precision::Precision;
 
 /// Operands of all products of a linear map.
 struct Layer {

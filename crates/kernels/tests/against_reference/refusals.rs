@@ -4,8 +4,8 @@ use crate::support::*;
 use kernels::{
     BagIndex, Buffer, Device, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, Update, UpdateTables,
 };
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 
 /// On a GPU what is bad is found after the operation returned: such an id reads and updates nothing, all others do.
 #[test]

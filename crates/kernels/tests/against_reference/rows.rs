@@ -5,11 +5,11 @@ use kernels::{
     BagIndex, Buffer, CollectRows, Device, IndexBags, KernelError, RandomRounding, RowPart, RowRuns, Segment,
     SortedIds, SpreadRows, SumRows, Table, Update, UpdateRows, UpdateTables,
 };
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::placement::share;
-use spec::random::RandomSequence;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::share;
+use ground::random::RandomSequence;
+use ground::table_format::TableFormat;
 
 const DIMS: [usize; 4] = [16, 5, 1, 40];
 const ROWS: [usize; 4] = [300, 7, 2000, 1];

@@ -6,10 +6,10 @@ use kernels::{
     BagIndex, Buffer, Device, PutRows, RandomRounding, RowCopies, SortedIds, Table, TakeRows, Update,
     UpdateTables,
 };
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::random::RandomSequence;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::random::RandomSequence;
+use ground::table_format::TableFormat;
 
 const ROWS: usize = 50;
 /// Rows that some slots hold, and the slots.

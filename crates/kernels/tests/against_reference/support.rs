@@ -2,7 +2,7 @@
 
 use kernels::{Buffer, Device, Update};
 use proptest::prelude::*;
-use spec::optimizer::UpdateRule;
+use ground::optimizer::UpdateRule;
 
 pub use crate::gpu::{checked, on};
 

@@ -6,10 +6,10 @@ use kernels::{
     Segment, SortedIds, Table, Update, UpdateDense, UpdateTables,
 };
 use proptest::prelude::*;
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
-use spec::random::RandomSequence;
-use spec::table_format::TableFormat;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
+use ground::random::RandomSequence;
+use ground::table_format::TableFormat;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]

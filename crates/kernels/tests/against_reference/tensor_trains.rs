@@ -6,8 +6,8 @@ use kernels::{
     TensorTrainGradients,
 };
 use proptest::prelude::*;
-use spec::Pooling;
-use spec::tensor_train::TensorTrain;
+use ground::Pooling;
+use ground::tensor_train::TensorTrain;
 
 /// A step of some tensor trains.
 struct Step {

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use kernels::{Decode, Device, Round, Rows};
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 const WIDTHS: [usize; 20] = [0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 128, 129, 300];
 

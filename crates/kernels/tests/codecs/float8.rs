@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use kernels::Round;
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 /// Values of all codes, as torch decodes them.
 fn table(codec: Codec) -> Vec<f64> {

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use kernels::{Device, Round};
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 const LOSSY: [Codec; 7] =
     [Codec::F16, Codec::Bf16, Codec::Fp8E4m3, Codec::Fp8E5m2, Codec::U8, Codec::U4, Codec::U2];

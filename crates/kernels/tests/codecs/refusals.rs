@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use kernels::{Decode, Device, KernelError, Round, Rows};
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 /// The smallest offset is named, with one thread and with two, whichever row or thread finds it; with an error, what is refused
 /// is the sum.

@@ -2,7 +2,7 @@
 
 pub use crate::gpu::checked;
 use kernels::{Buffer, CarriedError, Cpu, Decode, Device, Encode, KernelError, Round, Rows};
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 /// The reference, the host's cores with one thread and with two, both without vector instructions, and a GPU if there is one.
 pub fn devices() -> Vec<Device> {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use kernels::Round;
 use proptest::prelude::*;
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 const CODECS: [Codec; 3] = [Codec::U8, Codec::U4, Codec::U2];
 

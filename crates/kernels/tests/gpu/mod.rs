@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use kernels::{Buffer, Device, Element, Gpu, GpuOptions, KernelError};
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::sync::OnceLock;
 
 /// Number of the GPU that the environment names.

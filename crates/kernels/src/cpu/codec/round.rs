@@ -45,7 +45,7 @@ impl Rounding for Random {
 }
 
 impl Random {
-    /// Random numbers of 24 bits, as [`spec::random::word`] gives them one by one.
+    /// Random numbers of 24 bits, as [`ground::random::word`] gives them one by one.
     #[inline(always)]
     fn throw<L: Lanes>(self, offset: L::I) -> L::I {
         let [low, high] = self.dice.halves().map(L::splat_bits);

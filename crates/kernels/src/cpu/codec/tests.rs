@@ -1,6 +1,6 @@
 use crate::cpu::level::Level;
 use crate::{Buffer, CarriedError, Cpu, Decode, Device, Encode, Round, Rows};
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 /// The public tests run the machine's best level and the portable one; this runs the level between.
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Rows one after the other, from any value on: what a thread encodes or decodes.
 
 use crate::Rows;
-use spec::codec::{Codec, Row};
+use ground::codec::{Codec, Row};
 
 /// Size of a row.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use crate::cpu::level::Level;
 use crate::cpu::pack::Operand;
 use crate::cpu::shared::Shared;
 use crate::cpu::tile::TileSize;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::ops::Range;
 
 /// Numbers that are worth a thread of their own in packing.

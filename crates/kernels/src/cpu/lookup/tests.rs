@@ -1,6 +1,6 @@
 use crate::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 
 /// Output large enough to be streamed, with columns that allow it and columns that do not.
 #[test]

@@ -7,7 +7,7 @@ use crate::cpu::Cpu;
 use crate::cpu::level::prefetch;
 use crate::cpu::stream;
 use crate::{Buffer, Device, KernelError};
-use spec::random::RandomSequence;
+use ground::random::RandomSequence;
 use std::sync::Mutex;
 use std::time::Instant;
 

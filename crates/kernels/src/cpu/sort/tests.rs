@@ -1,6 +1,6 @@
 use crate::{BagIndex, Buffer, Device, KernelError, SortedIds, Table};
-use spec::Pooling;
-use spec::optimizer::UpdateRule;
+use ground::Pooling;
+use ground::optimizer::UpdateRule;
 
 /// Keys, bounds and samples of sorted ids.
 type Sorted = (Vec<u64>, Vec<usize>, Vec<u32>);

@@ -8,7 +8,7 @@ use crate::cuda::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::cuda::stream::CardEvent;
 use crate::cuda::tensor_map::Matrix;
 use crate::op::Result;
-use spec::precision::Precision;
+use ground::precision::Precision;
 use std::time::Duration;
 
 /// An input gradient with its operands in buffers of bf16 bits. Strides are elements from row to row.

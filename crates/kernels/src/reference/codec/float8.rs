@@ -1,7 +1,7 @@
 //! Floats of 8 bits (Micikevicius et al., 2022; OCP 8-bit floating point specification 1.0) with a scale for each row.
 
 use super::{SMALLEST_SCALE, rounds_up};
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 /// Format of 8 bits: a sign, an exponent, a mantissa.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::rounds_up;
 use half::{bf16, f16};
-use spec::codec::Codec;
+use ground::codec::Codec;
 
 /// Encodes a float in 16 bits: to nearest even, or to one of its neighbours if it has a random number. Infinity is the
 /// neighbour of the largest value.

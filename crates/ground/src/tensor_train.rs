@@ -9,7 +9,7 @@
 //! where `r` and `s` run over the rank. Training has the cores alone; they are dense parameters.
 //!
 //! ```
-//! use spec::tensor_train::TensorTrain;
+//! use ground::tensor_train::TensorTrain;
 //! let train = TensorTrain::new(10_131_227, 16, 16).unwrap();
 //! assert_eq!((train.rows, train.columns), ([217, 217, 216], [2, 2, 4]));
 //! assert_eq!(train.parameters(), 217 * 32 + 217 * 512 + 216 * 64);

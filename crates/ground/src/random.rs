@@ -2,7 +2,7 @@
 //! tensor or data set without the rest, and the result never depends on how work is divided.
 //!
 //! ```
-//! use spec::random::RandomSequence;
+//! use ground::random::RandomSequence;
 //! let sequence = RandomSequence::new(7, "bottom.0.weight");
 //! assert_eq!(sequence.bits(3), RandomSequence::new(7, "bottom.0.weight").bits(3));
 //! assert!((0.0..1.0).contains(&sequence.unit(3)));
@@ -58,7 +58,7 @@ impl RandomSequence {
 /// instructions compute side by side.
 ///
 /// ```
-/// use spec::random::{RandomSequence, word};
+/// use ground::random::{RandomSequence, word};
 /// let rows = RandomSequence::new(7, "dropout.top.0");
 /// assert_eq!([0, 1].map(|unit| word(rows.bits(3), unit)), [0xf86d_b42c, 0x1b4b_7bff]);
 /// ```

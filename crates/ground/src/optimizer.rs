@@ -18,7 +18,7 @@
 //! columns of a table are cut).
 //!
 //! Weight decay treats all dense parameters alike, biases too, as PyTorch's AdamW does by default. Adam and LAMB have λ as a
-//! constant of their own, the others get it from the run ([`Regularisation`](crate::run::Regularisation)).
+//! constant of their own, the others get it from the run (`spec::run::Regularisation`).
 //!
 //! On embedding tables every rule is *lazy*: a row that no sample of the step touches keeps its weights and its
 //! moments (and does not decay), and `t` counts steps of the whole run, as PyTorch's `SparseAdam` does, whose ε is not scaled
@@ -137,7 +137,7 @@ impl UpdateRule {
     /// Constant of the rule that makes no sense, if there is one: its name, and what is wrong.
     ///
     /// ```
-    /// use spec::optimizer::UpdateRule;
+    /// use ground::optimizer::UpdateRule;
     /// assert_eq!(UpdateRule::Adagrad { eps: 1e-8 }.problem(), None);
     /// let (constant, problem) = UpdateRule::Adagrad { eps: 0.0 }.problem().unwrap();
     /// assert_eq!((constant, problem.as_str()), ("eps", "0 must be above 0 (1e-8 is usual)"));
@@ -186,7 +186,7 @@ pub struct NamedOptimizer {
 
 const ADAGRAD: UpdateRule = UpdateRule::Adagrad { eps: 1e-8 };
 /// Adam with its usual constants.
-pub(crate) const ADAM: UpdateRule =
+pub const ADAM: UpdateRule =
     UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
 const ADAMW: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
 const LAMB: UpdateRule = UpdateRule::Lamb { beta1: 0.9, beta2: 0.999, eps: 1e-6, weight_decay: 0.0 };
@@ -197,7 +197,7 @@ impl NamedOptimizer {
     /// All optimizers that have a name.
     ///
     /// ```
-    /// use spec::optimizer::NamedOptimizer;
+    /// use ground::optimizer::NamedOptimizer;
     /// let named: NamedOptimizer = "row-wise-adagrad".parse().unwrap();
     /// assert_eq!((named.dense.name(), named.tables.name()), ("adagrad", "row-wise-adagrad"));
     /// assert!("adamax".parse::<NamedOptimizer>().is_err());
@@ -263,7 +263,7 @@ impl FromStr for NamedOptimizer {
 /// The learning rate over steps: linear warm-up to `peak`, hold, then decay.
 ///
 /// ```
-/// use spec::optimizer::{Decay, LearningRate};
+/// use ground::optimizer::{Decay, LearningRate};
 /// let rate = LearningRate { peak: 1.0, warm_up: 2, hold: 2, decay: Decay::Linear { steps: 4, floor: 0.0 } };
 /// let curve: Vec<f32> = (0..9).map(|step| rate.at(step)).collect();
 /// assert_eq!(curve, [0.5, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);

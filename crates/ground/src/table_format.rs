@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// reads a row, changes it in f32 and rounds it.
 ///
 /// ```
-/// use spec::table_format::TableFormat;
+/// use ground::table_format::TableFormat;
 /// assert_eq!("f16".parse(), Ok(TableFormat::F16));
 /// assert_eq!(TableFormat::ALL.map(|format| format.row_bytes(128)), [512, 256, 256, 136]);
 /// ```

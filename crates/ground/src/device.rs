@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Kind of device that the ranks of a run compute on.
 ///
 /// ```
-/// use spec::device::DeviceChoice;
+/// use ground::device::DeviceChoice;
 /// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda(Some(1))));
 /// assert_eq!(DeviceChoice::Cuda(None).to_string(), "cuda");
 /// // Eight ranks of a host share its four GPUs.

@@ -1,6 +1,7 @@
 //! Values that files and JSON hold as the texts that users write.
 
 /// Implements `Serialize` by `Display`, and `Deserialize` by `FromStr`.
+#[macro_export]
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl serde::Serialize for $type {
@@ -11,16 +12,16 @@ macro_rules! as_text {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                <String as serde::Deserialize>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
             }
         }
     )*};
 }
 
-pub(crate) use as_text;
+pub use as_text;
 
 /// Names as a sentence lists them: `a, b or c`.
-pub(crate) fn listed(names: &[&str]) -> String {
+pub fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [name] => (*name).into(),

@@ -5,7 +5,7 @@
 //! number of rows and their width alone.
 //!
 //! ```
-//! use spec::codec::Codec;
+//! use ground::codec::Codec;
 //! assert_eq!(Codec::F32.encoded_bytes(2, 128), 1024);
 //! // A scale and a minimum in f32, and 4 bits for each value.
 //! assert_eq!(Codec::U4.encoded_bytes(2, 128), 2 * (8 + 64));
