@@ -37,7 +37,7 @@
 #[cfg(test)]
 extern crate self as collectives;
 #[cfg(test)]
-#[path = "../tests/suite/mod.rs"]
+#[path = "../tests/it/suite.rs"]
 #[allow(dead_code)]
 mod suite;
 

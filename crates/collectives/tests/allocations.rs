@@ -1,6 +1,7 @@
 //! After warm-up, collectives allocate nothing, on any thread; nor do they allocate on a GPU or wait for it.
 
-#[path = "../../kernels/tests/gpu/mod.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+#[path = "../../kernels/tests/it/gpu.rs"]
 mod gpu;
 
 use collectives::{CollectiveError, Communicator, Label, Lossy, Options, Prepared, Vectors, launch};

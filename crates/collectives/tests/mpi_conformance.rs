@@ -1,8 +1,10 @@
 //! The MPI transport under the suite that all transports share. Needs `mpirun`.
 
-#[path = "../../kernels/tests/gpu/mod.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+#[path = "../../kernels/tests/it/gpu.rs"]
 mod gpu;
 mod mpirun;
+#[path = "it/suite.rs"]
 mod suite;
 
 use collectives::{CollectiveError, Communicator, DeviceMemory, Failure, Label, MpiJob, MpiOptions, Options};

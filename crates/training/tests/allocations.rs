@@ -1,6 +1,8 @@
 //! A step allocates nothing once buffers have grown: counted over all threads by the allocator itself.
 #![allow(unsafe_code)]
 
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{config, mixed};

@@ -7,11 +7,11 @@ mod command;
 mod failures;
 mod recipe;
 mod refusals;
-#[path = "../durability/resident.rs"]
+#[path = "../it/durability/resident.rs"]
 mod resident;
 mod resumes;
 mod same_bits;
 mod signals;
-#[path = "../support/skipped.rs"]
+#[path = "../it/support/skipped.rs"]
 mod skipped;
 mod steady;

@@ -1,9 +1,11 @@
 //! Pages as they are written, and as a browser sees them.
 
-#[path = "../../../cli/tests/report/browser.rs"]
+#[path = "../../../cli/tests/it/support/browser.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod browser;
 mod sample;
+#[path = "../../../cli/tests/it/support/skipped.rs"]
+mod skipped;
 
 use super::*;
 use browser::Browser;

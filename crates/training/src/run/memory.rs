@@ -15,7 +15,7 @@
 //! A prepared log is mapped: its pages are the system's to drop, and are not counted.
 //!
 //! Buffers are counted as the code behind them sizes them. What the allocator, stacks and small values take was measured;
-//! `crates/cli/tests/durability/need.rs` holds the sum against the resident memory of real runs.
+//! `crates/cli/tests/it/durability/need.rs` holds the sum against the resident memory of real runs.
 
 mod available;
 pub(crate) mod gpu;

@@ -1,0 +1,5 @@
+//! Tests of the library as programs use it.
+
+mod examples;
+mod library;
+mod warm_start;

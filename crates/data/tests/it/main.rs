@@ -1,0 +1,4 @@
+//! Tests of logs as other crates read them.
+
+mod parquet_golden;
+mod transforms;

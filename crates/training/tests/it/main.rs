@@ -1,0 +1,34 @@
+//! Tests of training as other crates use it.
+
+mod affinity;
+mod arrows;
+mod best;
+mod cached_tables;
+mod checkpoint_files;
+mod common;
+mod copies;
+mod cuda;
+mod dataflow;
+mod emulation;
+mod failures;
+mod fused;
+mod golden;
+mod gradients;
+mod increments;
+mod labels;
+mod late;
+mod metered_bytes;
+mod paced;
+mod plans;
+mod precision;
+mod queued;
+mod regularisation;
+mod resume;
+mod sptt;
+mod sptt_properties;
+mod table_formats;
+mod tensor_trains;
+mod towers;
+mod trace;
+mod wire;
+mod world_sizes;
