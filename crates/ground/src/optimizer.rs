@@ -186,8 +186,7 @@ pub struct NamedOptimizer {
 
 const ADAGRAD: UpdateRule = UpdateRule::Adagrad { eps: 1e-8 };
 /// Adam with its usual constants.
-pub const ADAM: UpdateRule =
-    UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
+pub const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
 const ADAMW: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
 const LAMB: UpdateRule = UpdateRule::Lamb { beta1: 0.9, beta2: 0.999, eps: 1e-6, weight_decay: 0.0 };
 const LAMB_WITH_DECAY: UpdateRule =

@@ -89,7 +89,7 @@ impl PanelLayout {
     /// Where the 32 columns from `column` on, a multiple of 32, of a row are: those of upper parts where there are two. Lower ones are
     /// 32 × 32 numbers further on.
     pub(crate) fn line(self, row: usize, column: usize) -> usize {
-        debug_assert!(column.is_multiple_of(PANEL));
+        assert!(column.is_multiple_of(PANEL));
         row / PANEL * PANEL * self.row + column / PANEL * self.block() + row % PANEL * PANEL
     }
 }
@@ -141,7 +141,7 @@ impl Buffer<f32> {
         match stored {
             Stored::Plain => return self.resize(elements),
             Stored::Bf16Rows { width: kept } => {
-                debug_assert_eq!(kept, width, "rows are stored in their width");
+                assert_eq!(kept, width, "rows are stored in their width");
                 let bytes = rows.saturating_mul(Stored::stride(width)).saturating_mul(size_of::<u16>());
                 if self.stored != stored || self.bytes.len() < bytes {
                     // Padding is written here and never again.
@@ -149,7 +149,7 @@ impl Buffer<f32> {
                 }
             }
             Stored::Bf16Panels { width: kept, split } => {
-                debug_assert_eq!(kept, width, "rows are stored in their width");
+                assert_eq!(kept, width, "rows are stored in their width");
                 let numbers = PanelLayout::new(width, split).numbers(rows);
                 // Padding is written with every block.
                 self.bytes.memory.resize(numbers.saturating_mul(size_of::<u16>()))?;
@@ -359,7 +359,7 @@ impl<T: Element> Buffer<T> {
 
     /// Turns the buffer into raw memory, without copying.
     pub fn into_bytes(self) -> Bytes {
-        debug_assert_eq!(self.stored, Stored::Plain, "rows of bf16 never travel");
+        assert_eq!(self.stored, Stored::Plain, "rows of bf16 never travel");
         self.bytes
     }
 

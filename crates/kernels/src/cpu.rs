@@ -36,7 +36,7 @@ pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod stream;
-mod team;
+pub(crate) mod team;
 pub(crate) mod tensor_train;
 pub(crate) mod tile;
 pub(crate) mod units;
@@ -46,8 +46,8 @@ pub(crate) mod wire;
 
 use crate::KernelError;
 use crate::memory::host::HostMemory;
-use level::Level;
 use ground::precision::Precision;
+use level::Level;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

@@ -70,9 +70,9 @@ use arrays::Arrays;
 use counters::Counters;
 pub(crate) use fault::FAULTS as FAULT_WORDS;
 use fault::{FAULTS, Operands};
+use ground::precision::Precision;
 use memory::{CardMemory, Place, Pointer};
 use product::Products;
-use ground::precision::Precision;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{CardEvent, Stream};
 

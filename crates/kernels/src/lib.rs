@@ -32,6 +32,7 @@ pub use bytes::Bytes;
 pub use collected::Collected;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
+pub use cpu::team::offer_core;
 #[doc(hidden)]
 pub use cuda::GradientProbe;
 pub use cuda::packed_bytes_on_card;

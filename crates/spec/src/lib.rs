@@ -29,5 +29,5 @@ pub mod transport;
 pub mod volume;
 pub mod wire;
 
-pub use ground::{Activation, Pooling, codec, device, optimizer, random, table_format, tensor_train};
 use ground::text;
+pub use ground::{Activation, Pooling, codec, device, optimizer, random, table_format, tensor_train};

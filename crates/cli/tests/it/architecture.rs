@@ -11,7 +11,8 @@ fn root() -> PathBuf {
 /// Which crate may use which beside those of [`allowed`], in tests only: `planning` turns a config into a run.
 fn allowed_in_tests(name: &str) -> &'static [&'static str] {
     match name {
-        "training" => &["planning"],
+        "collectives" => &["ground"],
+        "training" => &["ground", "planning"],
         _ => &[],
     }
 }
@@ -19,8 +20,9 @@ fn allowed_in_tests(name: &str) -> &'static [&'static str] {
 /// Which crate may use which: nothing points upward.
 fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([
-        ("spec", &[] as &[_]),
-        ("kernels", &["spec"]),
+        ("ground", &[] as &[_]),
+        ("spec", &["ground"]),
+        ("kernels", &["ground"]),
         ("collectives", &["kernels", "spec"]),
         ("data", &["spec"]),
         ("training", &["collectives", "data", "kernels", "spec"]),

@@ -17,10 +17,9 @@ use crate::op::codec::Dice;
 use crate::reference::codec::not_finite;
 use crate::{CarriedError, Decode, Encode};
 use float8::Float8;
+use ground::codec::Codec;
 use half::{Bf16, F16, F32};
 use lanes::{LANES, Lanes, Work};
-use ground::codec::Codec;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unsigned::Unsigned;
@@ -49,66 +48,65 @@ trait RowCodec: Copy + Sync {
     ) -> bool;
 
     /// Decodes rows of this shape one behind the other, or a run of values of a codec without header.
-    fn decode<L: Lanes, P: Put>(self, shape: Shape, from: &[u8], to: &mut [f32]);
+    fn decode<L: Lanes>(self, shape: Shape, from: &[u8], to: &mut [f32], put: impl Put);
 }
 
 /// What is done with decoded values.
-trait Put {
-    fn put_one(to: &mut f32, value: f32);
-    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F);
+trait Put: Copy {
+    fn put_one(self, to: &mut f32, value: f32);
+    fn put<L: Lanes>(self, to: &mut [f32; LANES], values: L::F);
     /// At most sixteen values.
-    fn put_some<L: Lanes>(to: &mut [f32], values: L::F);
+    fn put_some<L: Lanes>(self, to: &mut [f32], values: L::F);
 }
 
 /// Sets values.
+#[derive(Clone, Copy)]
 struct Set;
-/// Adds to values.
-struct Add;
-/// Subtracts from values.
-struct Subtract;
+
+/// Adds to values, or subtracts from them. One type for both, since each decoder is compiled for each type at each level.
+#[derive(Clone, Copy)]
+struct Sum {
+    /// Bits that change the sign of what is added: adding `-x` is subtracting `x`, to the bit.
+    sign: u32,
+}
+
+impl Sum {
+    const ADD: Self = Self { sign: 0 };
+    const SUBTRACT: Self = Self { sign: 1 << 31 };
+
+    #[inline(always)]
+    fn signed<L: Lanes>(self, values: L::F) -> L::F {
+        L::of_bits(L::xor(L::bits(values), L::splat_bits(self.sign)))
+    }
+}
 
 impl Put for Set {
     #[inline(always)]
-    fn put_one(to: &mut f32, value: f32) {
+    fn put_one(self, to: &mut f32, value: f32) {
         *to = value;
     }
     #[inline(always)]
-    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
+    fn put<L: Lanes>(self, to: &mut [f32; LANES], values: L::F) {
         L::store(values, to);
     }
     #[inline(always)]
-    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
+    fn put_some<L: Lanes>(self, to: &mut [f32], values: L::F) {
         L::store_some(values, to);
     }
 }
 
-impl Put for Add {
+impl Put for Sum {
     #[inline(always)]
-    fn put_one(to: &mut f32, value: f32) {
-        *to += value;
+    fn put_one(self, to: &mut f32, value: f32) {
+        *to += f32::from_bits(value.to_bits() ^ self.sign);
     }
     #[inline(always)]
-    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
-        L::store(L::add(L::load(to), values), to);
+    fn put<L: Lanes>(self, to: &mut [f32; LANES], values: L::F) {
+        L::store(L::add(L::load(to), self.signed::<L>(values)), to);
     }
     #[inline(always)]
-    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
-        L::store_some(L::add(L::load_some(to, values), values), to);
-    }
-}
-
-impl Put for Subtract {
-    #[inline(always)]
-    fn put_one(to: &mut f32, value: f32) {
-        *to -= value;
-    }
-    #[inline(always)]
-    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
-        L::store(L::sub(L::load(to), values), to);
-    }
-    #[inline(always)]
-    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
-        L::store_some(L::sub(L::load_some(to, values), values), to);
+    fn put_some<L: Lanes>(self, to: &mut [f32], values: L::F) {
+        L::store_some(L::add(L::load_some(to, values), self.signed::<L>(values)), to);
     }
 }
 
@@ -208,10 +206,7 @@ impl<C: RowCodec> Encoder<'_, C> {
         let z = unsafe { errors.piece(at..at + run.values()) };
         z.iter_mut().zip(from).for_each(|(z, x)| *z += x);
         if lanes::run(level, EncodeRun { codec, shape: run.shape, from: z, dice, offset, to }) {
-            lanes::run(
-                level,
-                DecodeRun { codec, shape: run.shape, from: to, to: z, put: PhantomData::<Subtract> },
-            );
+            lanes::run(level, DecodeRun { codec, shape: run.shape, from: to, to: z, put: Sum::SUBTRACT });
         } else {
             self.refuse(run.at, z);
         }
@@ -279,8 +274,8 @@ impl<C: RowCodec> Decoder<'_, C> {
         let from = &self.from[self.from_at + block * self.block_bytes + run.byte..][..run.bytes()];
         let (codec, shape) = (self.codec, run.shape);
         match block == 0 && !self.add {
-            true => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: PhantomData::<Set> }),
-            false => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: PhantomData::<Add> }),
+            true => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: Set }),
+            false => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: Sum::ADD }),
         }
     }
 }
@@ -310,7 +305,7 @@ struct DecodeRun<'a, C, P> {
     shape: Shape,
     from: &'a [u8],
     to: &'a mut [f32],
-    put: PhantomData<P>,
+    put: P,
 }
 
 impl<C: RowCodec, P: Put> Work for DecodeRun<'_, C, P> {
@@ -318,8 +313,8 @@ impl<C: RowCodec, P: Put> Work for DecodeRun<'_, C, P> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { codec, shape, from, to, .. } = self;
-        codec.decode::<L, P>(shape, from, to);
+        let Self { codec, shape, from, to, put } = self;
+        codec.decode::<L>(shape, from, to, put);
     }
 }
 

@@ -16,7 +16,7 @@ const LINE: usize = 32;
 /// The processor must have AVX-512 with instructions for bf16, and the pointers of `block` must be valid as its fields say.
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(crate) unsafe fn run(block: &Block) {
-    debug_assert!(!block.split);
+    assert!(!block.split);
     for first in (0..BLOCK).step_by(ROWS) {
         let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
         // SAFETY: the panels have two tiles for each step, `from` and `to` 32 rows: the caller's promise.

@@ -16,9 +16,9 @@ use super::pack::{Operand, round};
 use super::shared::Shared;
 use super::tile::{Tile, TileSize};
 use super::values::{SharedValues, Values};
+use ground::precision::Precision;
 pub(crate) use right::RightPanels;
 use right::longest;
-use ground::precision::Precision;
 use std::ops::Range;
 
 /// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.

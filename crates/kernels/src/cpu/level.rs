@@ -53,6 +53,25 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Runs `work` as [`Level::run`] does, and does not compile it for the portable level.
+    ///
+    /// # Panics
+    /// At the portable level.
+    #[inline(always)]
+    pub(crate) fn run_vectors<R>(self, work: impl FnOnce() -> R) -> R {
+        match self {
+            // SAFETY: a level is only made where its instructions were detected.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { with_avx512(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { with_avx2(work) },
+            Level::Portable => unreachable!("work for vector instructions at the portable level"),
+        }
+    }
+}
+
 /// Apart from its caller, as the others are: work of three levels in one function takes long to compile.
 #[inline(never)]
 fn portable<R>(work: impl FnOnce() -> R) -> R {

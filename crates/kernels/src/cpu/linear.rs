@@ -15,8 +15,8 @@ use crate::{
     PackedLinear,
 };
 use ground::Activation;
-use ground::share;
 use ground::precision::Precision;
+use ground::share;
 
 /// Parameters of a linear map.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::halves::{self, Convert};
+use super::halves::{self, Convert, Fast};
 use super::level::{Level, prefetch};
 use super::shared::Shared;
 use super::stream;
@@ -73,7 +73,7 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                 let bags = BagsOf { level, table: &tables[t], starts, lengths, values, weights, streamed };
                 match tables[t].weights.stored() {
                     StoredRows::F32(floats) => {
-                        bags.of_rows(Weights(floats.host())).pool_at(row_of);
+                        bags.of_rows(Weights(floats.host())).pool(row_of);
                     }
                     StoredRows::Half(Half::F16, stored) => {
                         bags.pool_halves::<F16>(stored.host(), row_of);
@@ -82,7 +82,7 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                         bags.pool_halves::<Bf16>(stored.host(), row_of);
                     }
                     StoredRows::Int8(codes) => {
-                        bags.of_rows(Codes(codes.host())).pool_at(row_of);
+                        bags.of_rows(Codes(codes.host())).pool(row_of);
                     }
                 }
             }
@@ -121,6 +121,9 @@ pub(super) fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &
 
 /// Rows of a table as they are stored. A row is given as its number and the number of its weights.
 trait Rows: Copy {
+    /// Levels at which rows of this type are read.
+    const LEVELS: Levels;
+
     /// Asks for some columns of a row, which will be needed.
     fn ask_for(self, row: [usize; 2], columns: Range<usize>);
 
@@ -128,11 +131,54 @@ trait Rows: Copy {
     fn add(self, row: [usize; 2], first: usize, weight: f32, sum: &mut [f32]);
 }
 
+/// Levels that a function is compiled for.
+enum Levels {
+    All,
+    /// Those with vector instructions.
+    Vectors,
+    /// The one without: 16-bit floats are converted by arithmetic only there.
+    Portable,
+}
+
+impl Levels {
+    #[inline(always)]
+    fn run(self, level: Level, work: impl FnOnce()) {
+        match self {
+            Levels::All => level.run(work),
+            Levels::Vectors => level.run_vectors(work),
+            Levels::Portable => work(),
+        }
+    }
+}
+
+/// A stored weight, and the levels at which rows of it are read.
+trait LookedUp: StoredWeight {
+    const LEVELS: Levels;
+}
+
+impl LookedUp for f32 {
+    const LEVELS: Levels = Levels::All;
+}
+
+impl LookedUp for F16 {
+    const LEVELS: Levels = Levels::Portable;
+}
+
+impl LookedUp for Bf16 {
+    const LEVELS: Levels = Levels::Portable;
+}
+
+impl<H: Convert> LookedUp for Fast<H> {
+    const LEVELS: Levels = Levels::Vectors;
+}
+
 /// Weights that stand by themselves.
 #[derive(Clone, Copy)]
 struct Weights<'a, W>(&'a [W]);
 
-impl<W: StoredWeight> Rows for Weights<'_, W> {
+impl<W: LookedUp> Rows for Weights<'_, W> {
+    const LEVELS: Levels = W::LEVELS;
+
     #[inline(always)]
     fn ask_for(self, [row, dim]: [usize; 2], columns: Range<usize>) {
         prefetch(self.0, row * dim + columns.start, columns.len());
@@ -149,6 +195,8 @@ impl<W: StoredWeight> Rows for Weights<'_, W> {
 struct Codes<'a>(&'a [u8]);
 
 impl Rows for Codes<'_> {
+    const LEVELS: Levels = Levels::All;
+
     #[inline(always)]
     fn ask_for(self, [row, dim]: [usize; 2], columns: Range<usize>) {
         let bytes = dim + int8_row::EXTRA;
@@ -190,15 +238,15 @@ impl<'a> BagsOf<'a> {
         Bags { level, rows, dim, mean, starts, lengths, values, weights, streamed, ahead, early }
     }
 
-    /// Pools all bags of a table with weights `H`, as [`Bags::pool_at`].
-    fn pool_halves<'o, H: Convert + bytemuck::Pod>(
+    /// Pools all bags of a table with weights `H`, as [`Bags::pool`].
+    fn pool_halves<'o, H: Convert + LookedUp + bytemuck::Pod>(
         self,
         stored: &'a [u16],
         out: impl Fn(usize) -> &'o mut [f32],
     ) {
         match halves::rows::<H>(self.level, stored) {
-            Some(rows) => self.of_rows(Weights(rows)).pool_at(out),
-            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool_at(out),
+            Some(rows) => self.of_rows(Weights(rows)).pool(out),
+            None => self.of_rows(Weights(bytemuck::cast_slice::<u16, H>(stored))).pool(out),
         }
     }
 }
@@ -223,95 +271,66 @@ struct Bags<'a, R> {
 }
 
 impl<R: Rows> Bags<'_, R> {
-    /// Pools all bags by the instructions of the level; `out` gives the place of a bag's vector.
+    /// Pools all bags; `out` returns the place of a bag's vector.
     ///
-    /// One function for each format and level: all of them in one would take the compiler minutes.
-    fn pool_at<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
-        self.level.run(
-            #[inline(always)]
-            || self.pool(out),
-        );
-    }
-
-    #[inline(always)]
+    /// One function for each format, level and block of columns: other widths are several blocks. All of them in one function would take the
+    /// compiler minutes.
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
-        match self.dim {
-            0..4 => {
-                for c in 0..self.dim {
-                    self.all::<1, 0>(c, &out);
-                }
+        let (dim, bags) = (self.dim, self.starts.len());
+        // Lines of one row are read side by side, so that its address is translated once.
+        let together = match dim {
+            0..4 | 4 | 8 | 16 | 32 | 64 | BLOCK => bags,
+            _ => {
+                let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
+                (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER)
             }
-            4 => self.all::<4, 0>(0, &out),
-            5..8 => self.all::<4, 4>(0, &out),
-            8 => self.all::<8, 0>(0, &out),
-            9..16 => self.all::<8, 8>(0, &out),
-            16 => self.all::<16, 0>(0, &out),
-            32 => self.all::<32, 0>(0, &out),
-            64 => self.all::<64, 0>(0, &out),
-            128 => self.all::<128, 0>(0, &out),
-            dim if dim.is_multiple_of(16) => self.blocks::<0>(out),
-            _ => self.blocks::<16>(out),
+        };
+        for first in (0..bags).step_by(together.max(1)) {
+            let bags = first..(first + together).min(bags);
+            let mut column = 0;
+            while column < dim {
+                let bags = bags.clone();
+                // The last block may begin inside the one before: columns of both get the same sum twice.
+                column += match dim - column {
+                    BLOCK.. => self.blocks::<BLOCK>(bags, column, &out),
+                    64.. => self.blocks::<64>(bags, column, &out),
+                    32.. => self.blocks::<32>(bags, column, &out),
+                    _ if dim >= 16 => self.blocks::<16>(bags, column.min(dim - 16), &out),
+                    _ if dim >= 8 => self.blocks::<8>(bags, column.min(dim - 8), &out),
+                    _ if dim >= 4 => self.blocks::<4>(bags, column.min(dim - 4), &out),
+                    _ => self.blocks::<1>(bags, column, &out),
+                };
+            }
         }
         if self.streamed {
             stream::fence();
         }
     }
 
-    /// Pools one block of every bag. A loop and no `for_each`: what that calls is not always inlined, and then compiled without the
-    /// instructions of the level.
-    #[inline(always)]
-    fn all<'o, const COLUMNS: usize, const TAIL: usize>(
+    /// Pools `COLUMNS` columns of some bags, from `first` on, and returns their number.
+    fn blocks<'o, const COLUMNS: usize>(
         &self,
+        bags: Range<usize>,
         first: usize,
         out: &impl Fn(usize) -> &'o mut [f32],
-    ) {
-        for s in 0..self.starts.len() {
-            self.block::<COLUMNS, TAIL>(s, first, out(s));
-        }
+    ) -> usize {
+        // A loop and no `for_each`: what that calls is not always inlined, and then compiled without the instructions of the level.
+        R::LEVELS.run(
+            self.level,
+            #[inline(always)]
+            || {
+                for s in bags {
+                    self.block::<COLUMNS>(s, first, out(s));
+                }
+            },
+        );
+        COLUMNS
     }
 
-    /// Pools all bags of 16 columns or more, in blocks; `TAIL` is 16 where the columns are no multiple of it, otherwise 0.
     #[inline(always)]
-    fn blocks<'o, const TAIL: usize>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
-        let bags = self.starts.len();
-        let together = match self.dim < BLOCK + 16 {
-            true => 1,
-            false => {
-                let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
-                (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER)
-            }
-        };
-        for first in (0..bags).step_by(together) {
-            let bags = first..(first + together).min(bags);
-            let mut column = 0;
-            while self.dim - column >= BLOCK + 16 {
-                for s in bags.clone() {
-                    self.block::<BLOCK, 0>(s, column, out(s));
-                }
-                column += BLOCK;
-            }
-            for s in bags {
-                match (self.dim - column) / 16 {
-                    1 => self.block::<16, TAIL>(s, column, out(s)),
-                    2 => self.block::<32, TAIL>(s, column, out(s)),
-                    3 => self.block::<48, TAIL>(s, column, out(s)),
-                    4 => self.block::<64, TAIL>(s, column, out(s)),
-                    5 => self.block::<80, TAIL>(s, column, out(s)),
-                    6 => self.block::<96, TAIL>(s, column, out(s)),
-                    7 => self.block::<112, TAIL>(s, column, out(s)),
-                    _ => self.block::<BLOCK, TAIL>(s, column, out(s)),
-                }
-            }
-        }
-    }
-
-    /// Pools `COLUMNS` columns of bag `s` from `first` on, and all columns that follow them where there is a tail: the last `TAIL`
-    /// columns of the row, of which some are in the block too and get the same sum.
-    #[inline(always)]
-    fn block<const COLUMNS: usize, const TAIL: usize>(&self, s: usize, first: usize, out: &mut [f32]) {
-        let width = if TAIL > 0 { self.dim - first } else { COLUMNS };
+    fn block<const COLUMNS: usize>(&self, s: usize, first: usize, out: &mut [f32]) {
         let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
-        let (mut sum, mut tail) = ([0f32; COLUMNS], [0f32; TAIL]);
+        let mut sum = [0f32; COLUMNS];
         for value in start..start + length {
             if let Some(early) = self.early
                 && let Some(&next) = self.values.get(value + early)
@@ -319,24 +338,21 @@ impl<R: Rows> Bags<'_, R> {
                 self.rows.ask_for([next as usize, self.dim], first..first + 1);
             }
             if let Some(&next) = self.values.get(value + self.ahead) {
-                self.rows.ask_for([next as usize, self.dim], first..first + width);
+                self.rows.ask_for([next as usize, self.dim], first..first + COLUMNS);
             }
             let row = [self.values[value] as usize, self.dim];
             // Times one is exact, and so is zero plus the first, but for the sign of a zero.
             let weight = self.weights.map_or(1.0, |weights| weights[value]);
             self.rows.add(row, first, weight, &mut sum);
-            self.rows.add(row, first + width - TAIL, weight, &mut tail);
         }
         if self.mean && length > 1 {
             sum.iter_mut().for_each(|sum| *sum /= length as f32);
-            tail.iter_mut().for_each(|sum| *sum /= length as f32);
         }
-        let out = &mut out[first..][..width];
-        if self.streamed {
-            return stream::copy_lines(self.level, &sum, out);
+        let out = &mut out[first..][..COLUMNS];
+        match self.streamed {
+            true => stream::copy_lines(self.level, &sum, out),
+            false => out.copy_from_slice(&sum),
         }
-        out[..COLUMNS].copy_from_slice(&sum);
-        out[width - TAIL..].copy_from_slice(&tail);
     }
 }
 

@@ -96,7 +96,7 @@ impl Rule {
                 }
             }
             // LAMB needs whole tensors: `update_dense` gives it to `Lamb::update_tensors`.
-            Rule::Lamb(_) => debug_assert!(false, "LAMB updates tensors, not spans"),
+            Rule::Lamb(_) => unreachable!("LAMB updates tensors, not spans"),
         }
     }
 }

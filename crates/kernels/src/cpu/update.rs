@@ -76,15 +76,10 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
                 continue;
             }
             let (sum, room) = scratch.of::<f32>()[..2 * table.dim].split_at_mut(table.dim);
-            let runs = match table.dim {
-                8 => Update::runs_at::<8>,
-                16 => Update::runs_at::<16>,
-                32 => Update::runs_at::<32>,
-                64 => Update::runs_at::<64>,
-                128 => Update::runs_at::<128>,
-                _ => Update::runs_at::<0>,
-            };
-            runs(&update, cpu.level, (t, table), keys, (sum, room));
+            cpu.level.run(
+                #[inline(always)]
+                || update.runs((t, table), keys, (sum, room)),
+            );
         }
     });
     Ok(())
@@ -124,31 +119,10 @@ fn surely_sorted(
 }
 
 impl Update<'_> {
-    /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`, by the instructions of `level`. `DIM` is the length of
-    /// rows, or 0 for any.
-    ///
-    /// One function for each length and level: all of them in one would take the compiler minutes.
-    fn runs_at<const DIM: usize>(
-        &self,
-        level: Level,
-        (t, table): (usize, &Table),
-        range: Range<usize>,
-        room: (&mut [f32], &mut [f32]),
-    ) {
-        level.run(
-            #[inline(always)]
-            || self.runs::<DIM>((t, table), range, room),
-        );
-    }
-
+    /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`.
     #[inline(always)]
-    fn runs<const DIM: usize>(
-        &self,
-        (t, table): (usize, &Table),
-        range: Range<usize>,
-        (sum, room): (&mut [f32], &mut [f32]),
-    ) {
-        let dim = if DIM == 0 { table.dim } else { DIM };
+    fn runs(&self, (t, table): (usize, &Table), range: Range<usize>, (sum, room): (&mut [f32], &mut [f32])) {
+        let dim = table.dim;
         let each = self.rows.update.rule.state_per_row(dim);
         let changes = self.rows.update.changes_gradients();
         let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());

@@ -20,8 +20,8 @@ use crate::{
     PackedLinear, Stored,
 };
 use ground::Activation;
-use ground::share;
 use ground::precision::Precision;
+use ground::share;
 
 pub(super) const FLOAT: usize = size_of::<f32>();
 

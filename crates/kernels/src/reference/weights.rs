@@ -3,8 +3,8 @@
 use crate::RowStore;
 use crate::half_float::Half;
 use crate::row_store::{RowRounding, StoredRowMut, StoredRows};
-use half::{bf16, f16};
 use ground::random::word;
+use half::{bf16, f16};
 
 /// One weight of a row of `dim`.
 pub(super) fn weight(rows: &RowStore, dim: usize, [row, column]: [usize; 2]) -> f32 {

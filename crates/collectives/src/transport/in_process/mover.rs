@@ -6,10 +6,9 @@ use super::{InProcess, Result};
 use crate::sync::lock;
 use crate::transport::{ExchangeRequest, Exchanged, Header, Mover, Ticket};
 use crate::{Call, CollectiveError, CollectiveStatus};
-use kernels::{Device, KernelError};
+use kernels::{Device, KernelError, offer_core};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// How much longer to wait when the limit is over but all members have arrived, and only copies are still being made.
@@ -72,14 +71,16 @@ impl InProcess {
         })
     }
 
-    /// Looks for `complete` to hold, or for the run to end, as long as the patience of ranks lasts.
+    /// Looks for `complete` to hold, or for the run to end, as long as the patience of ranks lasts and no other thread wants the core.
     fn look_for(&self, complete: impl Fn() -> bool) {
         let began = Instant::now();
         while began.elapsed() < self.world.patience && !complete() && self.world.check().is_ok() {
             for _ in 0..SPINS {
                 std::hint::spin_loop();
             }
-            thread::yield_now();
+            if offer_core() {
+                return;
+            }
         }
     }
 

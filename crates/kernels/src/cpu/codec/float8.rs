@@ -46,9 +46,9 @@ impl<const MANTISSA: u32, const REST: u32> RowCodec for Float8<MANTISSA, REST> {
     }
 
     #[inline(always)]
-    fn decode<L: Lanes, P: Put>(self, shape: Shape, from: &[u8], to: &mut [f32]) {
+    fn decode<L: Lanes>(self, shape: Shape, from: &[u8], to: &mut [f32], put: impl Put) {
         for (from, row) in from.chunks_exact(shape.bytes).zip(to.chunks_exact_mut(shape.width)) {
-            Self::decode_row::<L, P>(from, row);
+            Self::decode_row::<L>(from, row, put);
         }
     }
 }
@@ -98,16 +98,16 @@ impl<const MANTISSA: u32, const REST: u32> Float8<MANTISSA, REST> {
     }
 
     #[inline(always)]
-    fn decode_row<L: Lanes, P: Put>(from: &[u8], row: &mut [f32]) {
+    fn decode_row<L: Lanes>(from: &[u8], row: &mut [f32], put: impl Put) {
         let Some((header, codes)) = from.split_first_chunk::<HEADER>() else { return };
         let scale = L::splat(f32::from_ne_bytes(*header));
         let (chunks, tail) = row.as_chunks_mut::<LANES>();
         let (codes, last) = codes.as_chunks::<LANES>();
         for (to, codes) in chunks.iter_mut().zip(codes) {
-            P::put::<L>(to, L::mul(scale, Self::values::<L>(codes)));
+            put.put::<L>(to, L::mul(scale, Self::values::<L>(codes)));
         }
         if !tail.is_empty() {
-            P::put_some::<L>(tail, L::mul(scale, Self::values::<L>(&load_bytes(last))));
+            put.put_some::<L>(tail, L::mul(scale, Self::values::<L>(&load_bytes(last))));
         }
     }
 

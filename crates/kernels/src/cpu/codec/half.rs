@@ -25,9 +25,9 @@ impl RowCodec for F32 {
     }
 
     #[inline(always)]
-    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+    fn decode<L: Lanes>(self, _: Shape, from: &[u8], to: &mut [f32], put: impl Put) {
         for (to, from) in to.iter_mut().zip(from.as_chunks::<4>().0) {
-            P::put_one(to, f32::from_ne_bytes(*from));
+            put.put_one(to, f32::from_ne_bytes(*from));
         }
     }
 }
@@ -68,16 +68,16 @@ impl RowCodec for F16 {
     }
 
     #[inline(always)]
-    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+    fn decode<L: Lanes>(self, _: Shape, from: &[u8], to: &mut [f32], put: impl Put) {
         let (chunks, tail) = to.as_chunks_mut::<LANES>();
         let (from, last) = from.as_chunks::<{ 2 * LANES }>();
         for (to, from) in chunks.iter_mut().zip(from) {
-            P::put::<L>(to, L::of_halves(from));
+            put.put::<L>(to, L::of_halves(from));
         }
         if !tail.is_empty() {
             let mut halves = [0; 2 * LANES];
             halves[..last.len()].copy_from_slice(last);
-            P::put_some::<L>(tail, L::of_halves(&halves));
+            put.put_some::<L>(tail, L::of_halves(&halves));
         }
     }
 }
@@ -103,9 +103,9 @@ impl RowCodec for Bf16 {
     }
 
     #[inline(always)]
-    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+    fn decode<L: Lanes>(self, _: Shape, from: &[u8], to: &mut [f32], put: impl Put) {
         for (to, from) in to.iter_mut().zip(from.as_chunks::<2>().0) {
-            P::put_one(to, f32::from_bits(u32::from(u16::from_ne_bytes(*from)) << 16));
+            put.put_one(to, f32::from_bits(u32::from(u16::from_ne_bytes(*from)) << 16));
         }
     }
 }

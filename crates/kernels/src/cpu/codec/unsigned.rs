@@ -49,9 +49,9 @@ impl<const BITS: usize> RowCodec for Unsigned<BITS> {
     }
 
     #[inline(always)]
-    fn decode<L: Lanes, P: Put>(self, shape: Shape, from: &[u8], to: &mut [f32]) {
+    fn decode<L: Lanes>(self, shape: Shape, from: &[u8], to: &mut [f32], put: impl Put) {
         for (from, row) in from.chunks_exact(shape.bytes).zip(to.chunks_exact_mut(shape.width)) {
-            Self::decode_row::<L, P>(from, row);
+            Self::decode_row::<L>(from, row, put);
         }
     }
 }
@@ -86,7 +86,7 @@ impl<const BITS: usize> Unsigned<BITS> {
     }
 
     #[inline(always)]
-    fn decode_row<L: Lanes, P: Put>(from: &[u8], row: &mut [f32]) {
+    fn decode_row<L: Lanes>(from: &[u8], row: &mut [f32], put: impl Put) {
         let Some((header, codes)) = from.split_first_chunk::<HEADER>() else { return };
         let [scale, low]: [f32; 2] = bytemuck::cast(*header);
         let (scale, low) = (L::splat(scale), L::splat(low));
@@ -94,11 +94,11 @@ impl<const BITS: usize> Unsigned<BITS> {
         let whole = chunks.len();
         for (i, to) in chunks.iter_mut().enumerate() {
             let packed = load_bytes(&codes[i * Self::BYTES..][..Self::BYTES]);
-            P::put::<L>(to, L::mul_add(scale, L::floats(Self::unpack::<L>(&packed)), low));
+            put.put::<L>(to, L::mul_add(scale, L::floats(Self::unpack::<L>(&packed)), low));
         }
         if !tail.is_empty() {
             let codes = Self::unpack::<L>(&load_bytes(&codes[whole * Self::BYTES..]));
-            P::put_some::<L>(tail, L::mul_add(scale, L::floats(codes), low));
+            put.put_some::<L>(tail, L::mul_add(scale, L::floats(codes), low));
         }
     }
 

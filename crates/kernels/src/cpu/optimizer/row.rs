@@ -88,11 +88,7 @@ pub(crate) fn change<const INPUTS: usize>(
     each: impl Fn(f32, [f32; INPUTS]) -> f32,
 ) {
     let (len, mut at) = (x.len(), 0);
-    while len - at >= 64 {
-        block::<64, INPUTS>(x, &y, at, &each);
-        at += 64;
-    }
-    if len - at >= 32 {
+    while len - at >= 32 {
         block::<32, INPUTS>(x, &y, at, &each);
         at += 32;
     }
@@ -103,10 +99,6 @@ pub(crate) fn change<const INPUTS: usize>(
     if len - at >= 8 {
         block::<8, INPUTS>(x, &y, at, &each);
         at += 8;
-    }
-    if len - at >= 4 {
-        block::<4, INPUTS>(x, &y, at, &each);
-        at += 4;
     }
     while len > at {
         block::<1, INPUTS>(x, &y, at, &each);

@@ -1,8 +1,8 @@
 //! Floats of 16 bits: NaN stays NaN; what f16 cannot hold is infinite.
 
 use super::rounds_up;
-use half::{bf16, f16};
 use ground::codec::Codec;
+use half::{bf16, f16};
 
 /// Encodes a float in 16 bits: to nearest even, or to one of its neighbours if it has a random number. Infinity is the
 /// neighbour of the largest value.
