@@ -89,7 +89,7 @@ impl PanelLayout {
     /// Where the 32 columns from `column` on, a multiple of 32, of a row are: those of upper parts where there are two. Lower ones are
     /// 32 × 32 numbers further on.
     pub(crate) fn line(self, row: usize, column: usize) -> usize {
-        assert!(column.is_multiple_of(PANEL));
+        debug_assert!(column.is_multiple_of(PANEL));
         row / PANEL * PANEL * self.row + column / PANEL * self.block() + row % PANEL * PANEL
     }
 }
