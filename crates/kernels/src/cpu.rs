@@ -18,7 +18,7 @@ pub(crate) mod finish;
 pub(crate) mod fm;
 pub(crate) mod gemm;
 pub(crate) mod gradients;
-mod halves;
+pub(crate) mod halves;
 pub(crate) mod index;
 pub(crate) mod interaction;
 pub(crate) mod level;
@@ -229,6 +229,3 @@ impl Scratch<'_> {
         bytemuck::cast_slice_mut(&mut bytes[..whole])
     }
 }
-
-#[cfg(test)]
-mod tests;

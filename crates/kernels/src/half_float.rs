@@ -11,7 +11,7 @@ use ground::table_format::TableFormat;
 
 /// A format of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
+pub enum Half {
     /// IEEE's binary16.
     F16,
     /// The upper half of an f32.
@@ -91,7 +91,7 @@ impl Half {
 
     /// The number that 16 bits stand for, exactly.
     #[inline(always)]
-    pub(crate) fn decode(self, bits: u16) -> f32 {
+    pub fn decode(self, bits: u16) -> f32 {
         match self {
             Self::F16 => f16(bits),
             Self::Bf16 => bf16(bits),
@@ -101,7 +101,7 @@ impl Half {
 
 /// The numbers that `from` stands for.
 #[inline(always)]
-pub(crate) fn decode(half: Half, from: &[u16], to: &mut [f32]) {
+pub fn decode(half: Half, from: &[u16], to: &mut [f32]) {
     let count = to.len().min(from.len());
     let (to, from) = (&mut to[..count], &from[..count]);
     match half {
@@ -186,7 +186,7 @@ fn bf16_nearest(x: f32) -> u16 {
 
 /// One of the two bf16 around a number, the upper one with the probability of its nearness.
 #[inline(always)]
-fn bf16_at_random(x: f32, random: u32) -> u16 {
+pub fn bf16_at_random(x: f32, random: u32) -> u16 {
     let (size, sign) = parts(x);
     let rounded = (size + (random >> 16)) >> 16;
     (sign | bf16_kept(size, rounded)) as u16
@@ -209,7 +209,7 @@ fn f16_nearest(x: f32) -> u16 {
 
 /// One of the two f16 around a number, the upper one with the probability of its nearness.
 #[inline(always)]
-fn f16_at_random(x: f32, random: u32) -> u16 {
+pub fn f16_at_random(x: f32, random: u32) -> u16 {
     let (size, sign) = parts(x);
     let normal = size.wrapping_sub(112 << 23).wrapping_add(random >> 19) >> 13;
     // In steps of 2⁻²⁴, the last bit of a small f16.
@@ -228,6 +228,3 @@ fn f16_kept(size: u32, rounded: u32) -> u32 {
     let finite = if size >= 0x4780_0000 { F16_LARGEST } else { rounded.min(F16_LARGEST) };
     if size > INFINITE { F16_INFINITE | 0x200 } else { finite }
 }
-
-#[cfg(test)]
-mod tests;

@@ -122,6 +122,3 @@ fn code(steps: f32) -> u8 {
     let inside = if above < MOST { above } else { MOST };
     inside as i32 as u8
 }
-
-#[cfg(test)]
-mod tests;

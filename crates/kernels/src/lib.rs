@@ -68,3 +68,81 @@ pub use row_marks::RowMarks;
 pub use row_store::{RandomRounding, RowRounding, RowStore, store_row, stored_row};
 pub use stopwatch::Stopwatch;
 pub use transfer::{Download, Part, Upload};
+
+/// Items that tests of this crate look at, and nobody else: not part of the interface. Compiled once, instead of the
+/// whole crate a second time as a harness of unit tests.
+#[doc(hidden)]
+pub mod internals {
+    pub mod cpu {
+        pub use crate::cpu::level::Level;
+
+        pub mod halves {
+            pub use crate::cpu::halves::{add_row, decode_row};
+        }
+        pub mod optimizer {
+            pub use crate::cpu::optimizer::row::change;
+        }
+        pub mod peak {
+            pub use crate::cpu::peak::memory::{
+                Kind, Way, change_rows, first_half, sum_rows, sum_rows_together,
+            };
+        }
+        pub mod products {
+            pub use crate::cpu::gemm::right::{RightPanels, longest};
+            pub use crate::cpu::pack::Operand;
+            pub use crate::cpu::tile::size::WIDE;
+            pub use crate::cpu::values::Values;
+        }
+        pub mod stream {
+            pub use crate::cpu::stream::{copy, fence, pays};
+        }
+        pub mod team {
+            pub use crate::cpu::team::{PATIENCE, Team};
+        }
+    }
+
+    pub mod cuda {
+        pub use crate::cuda::memory::Pointer;
+
+        pub mod algorithms {
+            pub use crate::cuda::algorithms::{Algorithm, Algorithms};
+        }
+        pub mod columns {
+            pub use crate::cuda::columns::groups;
+        }
+        pub mod cross_product {
+            pub use crate::cuda::cross_product::shared_memory;
+        }
+        pub mod fault {
+            pub use crate::cuda::fault::{FAULTS, Operands, error_of};
+        }
+        pub mod gradient {
+            pub use crate::cuda::gradient::Kernel;
+        }
+        pub mod index {
+            pub use crate::cuda::index::places;
+        }
+        pub mod library {
+            pub use crate::cuda::library::Library;
+        }
+        pub mod product {
+            pub use crate::cuda::product::{Epilogue, Form, Product, alignment};
+        }
+        pub mod weight_gradient {
+            pub use crate::cuda::weight_gradient::{SHARED, Shares};
+        }
+        pub mod wire {
+            pub use crate::cuda::wire::unit;
+        }
+        pub mod work {
+            pub use crate::cuda::work::{Kernel, Queue, WorkList};
+        }
+    }
+
+    pub mod half_float {
+        pub use crate::half_float::{Half, bf16_at_random, decode, f16_at_random};
+    }
+    pub mod memory {
+        pub use crate::memory::host::{ALIGN, HUGE, HostMemory};
+    }
+}

@@ -78,6 +78,3 @@ impl DeviceMemory {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -86,6 +86,12 @@ pub struct RowRounding {
 impl RowRounding {
     /// Rounding to nearest.
     pub const NEAREST: Self = Self { bits: None, first_column: 0 };
+
+    /// Rounding at random by the given bits, for tests alone: runs take those of [`RowStore::rounding_of`].
+    #[doc(hidden)]
+    pub const fn at_random(bits: u64, first_column: u32) -> Self {
+        Self { bits: Some(bits), first_column }
+    }
 }
 
 /// Floats that are converted at a time.

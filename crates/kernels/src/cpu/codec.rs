@@ -317,6 +317,3 @@ impl<C: RowCodec, P: Put> Work for DecodeRun<'_, C, P> {
         codec.decode::<L>(shape, from, to, put);
     }
 }
-
-#[cfg(test)]
-mod tests;

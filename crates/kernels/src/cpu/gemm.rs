@@ -6,7 +6,7 @@
 //! but allocates on every call, fuses nothing and is slow on narrow ones.
 #![allow(unsafe_code)]
 
-mod right;
+pub(crate) mod right;
 
 use super::Cpu;
 use super::level::Level;

@@ -50,7 +50,7 @@ impl<H: Convert> StoredWeight for Fast<H> {
 
 /// As [`decode`], by the instructions where the level has them.
 #[inline(always)]
-pub(super) fn decode_row(level: Level, half: Half, from: &[u16], to: &mut [f32]) {
+pub fn decode_row(level: Level, half: Half, from: &[u16], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if half == Half::F16
         && let Some(from) = rows::<F16>(level, from)
@@ -60,6 +60,16 @@ pub(super) fn decode_row(level: Level, half: Half, from: &[u16], to: &mut [f32])
     }
     let _ = level;
     decode(half, from, to);
+}
+
+/// `sum += weight·row` as lookups add a row, by the instructions; false, and nothing done, where the level has none. For
+/// tests alone.
+pub fn add_row(level: Level, half: Half, weight: f32, row: &[u16], sum: &mut [f32]) -> bool {
+    let added = match half {
+        Half::F16 => rows::<F16>(level, row).map(|row| Fast::add(weight, row, sum)),
+        Half::Bf16 => rows::<Bf16>(level, row).map(|row| Fast::add(weight, row, sum)),
+    };
+    added.is_some()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -129,32 +139,3 @@ mod eights {
 impl Convert for F16 {}
 #[cfg(not(target_arch = "x86_64"))]
 impl Convert for Bf16 {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sums_are_those_of_the_arithmetic<H: Convert>(level: Level, bits: &[u16]) {
-        let Some(row) = rows::<H>(level, bits) else { return };
-        let (mut sum, mut slow) = (vec![1.5f32; row.len()], vec![1.5f32; row.len()]);
-        Fast::add(0.3, row, &mut sum);
-        slow.iter_mut().zip(row).for_each(|(slow, row)| *slow += 0.3 * row.float());
-        assert_eq!(sum, slow);
-    }
-
-    #[test]
-    fn all_bits_are_those_of_the_arithmetic() {
-        let all: Vec<u16> = (0..=u16::MAX).collect();
-        let (mut got, mut expected) = (vec![0.0; all.len()], vec![0.0; all.len()]);
-        let level = Level::detect();
-        // Some are left behind the last eight.
-        for len in [all.len(), 5, 8, 19] {
-            decode_row(level, Half::F16, &all[..len], &mut got[..len]);
-            decode(Half::F16, &all[..len], &mut expected[..len]);
-            let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-            assert!(got.iter().zip(&expected).all(same));
-        }
-        sums_are_those_of_the_arithmetic::<F16>(level, &all[..0x7c00]);
-        sums_are_those_of_the_arithmetic::<Bf16>(level, &all[..0x7f7b]);
-    }
-}

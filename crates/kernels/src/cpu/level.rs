@@ -3,16 +3,20 @@
 
 /// A set of vector instructions. `Avx512` and `Avx2` exist only where [`Level::detect`] found them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub enum Level {
+    /// AVX-512.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// AVX2, with FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// What every machine has.
     Portable,
 }
 
 impl Level {
-    pub(crate) fn detect() -> Self {
+    /// The most that this machine has.
+    pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")

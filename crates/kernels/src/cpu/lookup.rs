@@ -355,6 +355,3 @@ impl<R: Rows> Bags<'_, R> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A matrix with an index `i` (a row or a column of the product) and an index `k` (summed over).
 #[derive(Clone, Copy)]
-pub(crate) struct Operand<'a> {
+pub struct Operand<'a> {
     /// The elements. Products in f32 read floats alone.
     pub data: Values<'a>,
     /// Distance between neighbours along the outer index.

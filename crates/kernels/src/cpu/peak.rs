@@ -4,7 +4,7 @@
 //! themselves, so that no product of the same instructions is faster.
 #![allow(unsafe_code)]
 
-mod memory;
+pub(crate) mod memory;
 
 pub use memory::{Memory, Stream, gather, stream, update};
 

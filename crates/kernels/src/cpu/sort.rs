@@ -302,6 +302,3 @@ fn put(digits: u32, key: u64, bits: u32, places: &mut Digits, to: &mut [u64]) {
     to[*place as usize] = key;
     *place += 1;
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,14 +12,14 @@ const LINE: usize = 16;
 const LARGE: usize = 8 << 20;
 
 /// Whether a result of so many floats is written past the caches.
-pub(crate) fn pays(floats: usize) -> bool {
+pub fn pays(floats: usize) -> bool {
     floats >= LARGE / size_of::<f32>()
 }
 
 /// `to = from`, past the caches as far as `to` has whole cache lines. Both must be of one length. Other threads see the copy
 /// after a [`fence`].
 #[inline(always)]
-pub(crate) fn copy(level: Level, from: &[f32], to: &mut [f32]) {
+pub fn copy(level: Level, from: &[f32], to: &mut [f32]) {
     assert_eq!(from.len(), to.len(), "copies are of one length");
     let head = to.as_ptr().align_offset(64).min(to.len());
     let lines = head..head + (to.len() - head) / LINE * LINE;
@@ -80,13 +80,10 @@ unsafe fn lines_in_parts(from: &[[f32; LINE]], to: &mut [[f32; LINE]]) {
 
 /// Makes copies past the caches visible to other threads before whatever follows.
 #[inline(always)]
-pub(crate) fn fence() {
+pub fn fence() {
     // SAFETY: every x86-64 has this instruction.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::x86_64::_mm_sfence()
     };
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Time for which a thread looks for work, giving its core to whoever else wants it, before it sleeps: longer than what one
 /// thread does alone between two operations of a step.
-const PATIENCE: Duration = Duration::from_millis(2);
+pub const PATIENCE: Duration = Duration::from_millis(2);
 /// Looks between two offers of the core to others.
 const LOOKS: usize = 64;
 /// An offer of the core that takes longer was accepted by another thread. A system call takes a tenth of it.
@@ -31,7 +31,7 @@ pub fn offer_core() -> bool {
 
 /// The caller of [`Team::run`] and some threads that help it.
 #[derive(Debug)]
-pub(crate) struct Team {
+pub struct Team {
     meeting: Arc<Meeting>,
     /// Held while an operation is under way.
     leading: Mutex<()>,
@@ -84,7 +84,7 @@ unsafe impl Send for Meeting {}
 
 impl Team {
     /// Starts all threads of a team of `threads` but one, which is the caller.
-    pub(crate) fn new(threads: usize) -> Result<Self, KernelError> {
+    pub fn new(threads: usize) -> Result<Self, KernelError> {
         let meeting = Arc::new(Meeting {
             job: UnsafeCell::new(None),
             next: AtomicUsize::new(0),
@@ -108,7 +108,7 @@ impl Team {
 
     /// Runs `work` on every piece `0..pieces`, at the same time as far as there are threads, and returns when all are done. A caller that finds
     /// the team at work, as pieces of an operation do, works alone.
-    pub(crate) fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+    pub fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         let meeting = &*self.meeting;
         let Ok(_leading) = self.leading.try_lock() else {
             return (0..pieces).for_each(work);
@@ -218,6 +218,3 @@ impl Drop for Team {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

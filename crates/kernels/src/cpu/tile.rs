@@ -7,7 +7,7 @@
 //! how a matrix is cut into tiles.
 #![allow(unsafe_code)]
 
-mod size;
+pub(crate) mod size;
 
 use super::level::Level;
 pub(crate) use size::TileSize;

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Rows of a matrix.
 #[derive(Clone, Copy)]
-pub(crate) enum Values<'a> {
+pub enum Values<'a> {
     /// Floats, row by row.
     Plain(&'a [f32]),
     /// Panels of bf16.
@@ -21,7 +21,7 @@ pub(crate) enum Values<'a> {
 
 /// Rows of bf16 in panels.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub struct Kept<'a> {
     panels: &'a [u16],
     layout: PanelLayout,
     /// Row of the panels that counts as the first.

@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Words that an algorithm of cuBLASLt consists of.
-pub(crate) type Algorithm = [u64; 8];
+pub type Algorithm = [u64; 8];
 
 /// Algorithms of a card's products, by product.
 #[derive(Debug)]
-pub(crate) struct Algorithms {
+pub struct Algorithms {
     file: Option<PathBuf>,
     known: Mutex<BTreeMap<String, Algorithm>>,
 }
 
 impl Algorithms {
     /// Algorithms that the cache folder pins. A file that cannot be read pins none.
-    pub(crate) fn open(cache: Option<&Path>) -> Self {
+    pub fn open(cache: Option<&Path>) -> Self {
         let file = cache.map(|folder| folder.join("products.json"));
         let known = file.as_deref().map(read).unwrap_or_default();
         Self { file, known: Mutex::new(known) }
@@ -30,7 +30,7 @@ impl Algorithms {
 
     /// Algorithm of `product`: the pinned one if it is `usable`, else the one that `choose` gives, which is pinned then. Ranks that
     /// share the card wait for each other, so that a product is measured once, and alone.
-    pub(crate) fn pick<E>(
+    pub fn pick<E>(
         &self,
         product: &str,
         usable: impl Fn(&Algorithm) -> bool,
@@ -101,6 +101,3 @@ fn parse(digits: &str) -> Option<Algorithm> {
     }
     Some(algorithm)
 }
-
-#[cfg(test)]
-mod tests;

@@ -80,7 +80,7 @@ fn run(
 }
 
 /// Copies in groups that run one after the other, in the order given: within a group no two write the same column.
-fn groups(copies: &[ColumnCopy]) -> Vec<Vec<ColumnCopy>> {
+pub fn groups(copies: &[ColumnCopy]) -> Vec<Vec<ColumnCopy>> {
     let copies: Vec<ColumnCopy> = copies.iter().filter(|copy| copy.width > 0).copied().collect();
     let mut sorted: Vec<[usize; 2]> = copies.iter().map(|copy| [copy.to, copy.to + copy.width]).collect();
     sorted.sort_unstable();
@@ -99,6 +99,3 @@ fn groups(copies: &[ColumnCopy]) -> Vec<Vec<ColumnCopy>> {
     }
     groups
 }
-
-#[cfg(test)]
-mod tests;

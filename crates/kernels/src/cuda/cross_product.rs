@@ -127,12 +127,9 @@ fn shaped<'a>(cuda: &Cuda, launch: Launch<'a>, [rows, width]: [usize; 2], sums: 
 }
 
 /// Bytes of a block: the ring, slots of two pieces each for two warpgroups, sums of columns, barriers, and what aligns them.
-const fn shared_memory(sums: bool) -> usize {
+pub const fn shared_memory(sums: bool) -> usize {
     let ring = STAGES * (TILE_ROWS + TILE_COLUMNS) * TERMS * 2;
     let slots = 2 * SLOTS * 2 * SUM_ROWS * BOX_COLUMNS * 2;
     let columns = if sums { 2 * 4 * TILE_COLUMNS * 4 } else { 0 };
     ring + slots + columns + 8 * (2 * STAGES + 4 * SLOTS) + 1024
 }
-
-#[cfg(test)]
-mod tests;

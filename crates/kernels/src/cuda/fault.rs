@@ -7,7 +7,7 @@ use super::Cuda;
 use crate::KernelError;
 
 /// Words of the record; all ones where nothing happened. `common.cuh` has the same numbers.
-pub(crate) const FAULTS: usize = 4;
+pub const FAULTS: usize = 4;
 
 /// Index of the word of an id past the end of its table: `table << 32 | id`.
 const ID: usize = 0;
@@ -20,19 +20,19 @@ const KEYS: usize = 3;
 
 /// What messages say besides the record: the operands of the last call that could fail so.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Operands {
+pub struct Operands {
     /// Rows of the tables.
-    pub(crate) rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// Number of values.
-    pub(crate) values: usize,
+    pub values: usize,
     /// Number of samples of the index.
-    pub(crate) samples: usize,
+    pub samples: usize,
     /// Number of samples that have gradients.
-    pub(crate) gradients: usize,
+    pub gradients: usize,
 }
 
 /// The error that a record stands for; the words mean what they do in `common.cuh`.
-pub(crate) fn error_of(words: &[u64; FAULTS], operands: &Operands) -> Option<KernelError> {
+pub fn error_of(words: &[u64; FAULTS], operands: &Operands) -> Option<KernelError> {
     if words[VALUES] != u64::MAX {
         return Some(KernelError::TooShort {
             op: "index_bags",
@@ -89,6 +89,3 @@ impl Cuda {
         self.operands().values = values;
     }
 }
-
-#[cfg(test)]
-mod tests;

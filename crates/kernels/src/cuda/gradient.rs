@@ -79,13 +79,16 @@ pub(super) fn masked_input_gradient(cuda: &Cuda, args: MaskedInputGradient) -> R
 
 /// One of the kernels, by the shape of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kernel {
-    columns: usize,
-    stages: usize,
+pub struct Kernel {
+    /// Columns of a tile.
+    pub columns: usize,
+    /// Stages of the ring of operands.
+    pub stages: usize,
 }
 
 impl Kernel {
-    fn of(rows: usize, inputs: usize) -> Self {
+    /// The kernel for a gradient of so many rows and columns.
+    pub fn of(rows: usize, inputs: usize) -> Self {
         let narrow = inputs <= 128 || rows.div_ceil(TILE_ROWS) * inputs.div_ceil(256) < FEW_TILES;
         let (columns, stages) = if narrow { (128, 5) } else { (256, 3) };
         Self { columns, stages }
@@ -101,17 +104,14 @@ impl Kernel {
     }
 
     /// Bytes of a block: the ring, the output of two warpgroups, barriers, and what aligns them.
-    fn shared_memory(self) -> usize {
+    pub fn shared_memory(self) -> usize {
         let boxes = self.columns / BOX_COLUMNS;
         let stage = (TILE_ROWS / 64 + boxes) * BOX_BYTES;
         self.stages * stage + 2 * boxes * BOX_BYTES + (2 * self.stages + 4) * size_of::<u64>() + 1024
     }
 
     /// As many blocks as there are multiprocessors, or tiles.
-    fn blocks(self, rows: usize, inputs: usize, multiprocessors: usize) -> usize {
+    pub fn blocks(self, rows: usize, inputs: usize, multiprocessors: usize) -> usize {
         (rows.div_ceil(TILE_ROWS) * inputs.div_ceil(self.columns)).min(multiprocessors)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -82,7 +82,7 @@ pub(super) fn index_bags(cuda: &Cuda, args: IndexBags) -> Result {
 
 /// Place of the first key of each segment, table after table, in the order of the values; `None` where segments share values or
 /// bags, and the order of their keys is not that of the segments.
-fn places(tables: usize, segments: &[Segment], counts: &[usize]) -> Option<Vec<usize>> {
+pub fn places(tables: usize, segments: &[Segment], counts: &[usize]) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..segments.len()).filter(|&i| segments[i].samples > 0).collect();
     order.sort_unstable_by_key(|&i| (segments[i].table, segments[i].first_sample));
     let meet = |a: usize, b: usize| {
@@ -133,6 +133,3 @@ fn overlapping(
     }
     index.write(tables, samples, &starts, &bag_lengths)
 }
-
-#[cfg(test)]
-mod tests;

@@ -169,16 +169,9 @@ impl Launch<'_> {
         }
         let place = self.cuda.place();
         place.of_rank.counters.launched();
-        let kernel = Kernel {
-            name: self.name,
-            function: place.gpu.function(self.name)?.0 as usize,
-            queue: self.cuda.stream().queue(),
-            grid: self.grid,
-            block: self.block,
-            shared: self.shared as u32,
-            values: 0..0,
-            starts: 0..0,
-        };
+        let function = place.gpu.function(self.name)?.0 as usize;
+        let queue = self.cuda.stream().queue();
+        let kernel = Kernel::new(self.name, function, queue, self.grid, self.block, self.shared as u32);
         place.of_rank.replay.put_kernel(
             &place.gpu,
             kernel,

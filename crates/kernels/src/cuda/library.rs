@@ -8,10 +8,14 @@ use std::path::PathBuf;
 
 /// A library, by the part that it has in a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Library {
+pub enum Library {
+    /// The driver.
     Driver,
+    /// The compiler of kernels.
     Nvrtc,
+    /// Matrix products.
     CublasLt,
+    /// Collectives between GPUs.
     Nccl,
 }
 
@@ -61,7 +65,7 @@ impl Library {
     }
 
     /// Names of files, the most likely first.
-    fn files(self) -> &'static [&'static str] {
+    pub fn files(self) -> &'static [&'static str] {
         match self {
             Library::Driver => &["libcuda.so.1", "libcuda.so"],
             Library::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
@@ -103,7 +107,7 @@ impl Library {
     }
 
     /// Looks for the library.
-    pub(crate) fn find(self) -> Found {
+    pub fn find(self) -> Found {
         let missing = |problem: String| Found::Missing { problem, remedy: self.remedy() };
         let Some(path) = self.open() else {
             return missing(format!("{} was not found", self.name()));
@@ -218,6 +222,3 @@ pub fn cuda_report() -> CudaReport {
         cache: super::gpu::default_cache(),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Address in the memory of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer(pub(crate) u64);
+pub struct Pointer(pub u64);
 
 impl Pointer {
     pub(crate) const NULL: Pointer = Pointer(0);

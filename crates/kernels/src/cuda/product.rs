@@ -19,29 +19,31 @@ const TRIALS: usize = 5;
 
 /// A product of matrices whose columns are contiguous, as cuBLASLt counts: `d (+)= op(a)·op(b)`, where d is m × n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Product {
+pub struct Product {
     /// How operands are stored and read.
-    pub(crate) precision: Precision,
+    pub precision: Precision,
     /// Whether each operand is transposed.
-    pub(crate) transposed: [bool; 2],
+    pub transposed: [bool; 2],
     /// Rows and columns of the output, and terms of a sum.
-    pub(crate) sizes: [usize; 3],
+    pub sizes: [usize; 3],
     /// Elements from column to column, of both operands and the output.
-    pub(crate) strides: [usize; 3],
+    pub strides: [usize; 3],
     /// Powers of two, up to 256 bytes, that divide the addresses of both operands and the output.
-    pub(crate) alignments: [u32; 3],
+    pub alignments: [u32; 3],
     /// How the output is stored.
-    pub(crate) output: Form,
+    pub output: Form,
     /// What follows the product.
-    pub(crate) epilogue: Epilogue,
+    pub epilogue: Epilogue,
     /// Whether the product is added to what is there.
-    pub(crate) add: bool,
+    pub add: bool,
 }
 
 /// How floats are stored on the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
+pub enum Form {
+    /// As f32.
     F32,
+    /// As bf16.
     Bf16,
 }
 
@@ -57,7 +59,7 @@ impl Form {
 
 /// What follows a product inside its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Epilogue {
+pub enum Epilogue {
     /// Nothing.
     None,
     /// A bias for each row of the output is added.
@@ -103,7 +105,7 @@ impl fmt::Display for Product {
 
 /// Largest power of two, up to 16, that divides an address. Algorithms differ by whether a thread may load 16 bytes at once; were more told
 /// apart, the same product at two addresses could have two algorithms, and so two results.
-pub(crate) fn alignment(address: Pointer) -> u32 {
+pub fn alignment(address: Pointer) -> u32 {
     1 << (address.0 | 16).trailing_zeros()
 }
 
@@ -252,6 +254,3 @@ impl Cuda {
         Ok(best.map_or(candidates[0], |(_, candidate)| candidate))
     }
 }
-
-#[cfg(test)]
-mod tests;

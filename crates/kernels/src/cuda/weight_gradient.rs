@@ -29,7 +29,7 @@ const OVERHEAD: usize = 12;
 const LEAST_ROWS: usize = 16_384;
 const LEAST_WEIGHTS: usize = 256 * 512;
 /// Bytes of shared memory of a block: rings of dy, of x and of x turned, their barriers, and what aligns them.
-const SHARED: usize = 4 * 32_768 + 3 * 16_384 + 3 * 16_384 + 2 * (4 + 3 + 3) * size_of::<u64>() + 1024;
+pub const SHARED: usize = 4 * 32_768 + 3 * 16_384 + 3 * 16_384 + 2 * (4 + 3 + 3) * size_of::<u64>() + 1024;
 
 /// `dw = dyᵀ·x`. Gives false, and does nothing, where cuBLASLt is as fast or the kernel cannot be used.
 pub(super) fn weight_gradient_tf32(
@@ -78,16 +78,16 @@ pub(super) fn weight_gradient_tf32(
 
 /// How a product is shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shares {
+pub struct Shares {
     /// Tiles of the weights.
-    tiles: usize,
+    pub tiles: usize,
     /// Shares of the rows.
-    splits: usize,
+    pub splits: usize,
 }
 
 impl Shares {
     /// The shares of a product, where the kernel pays: large products that fill most of their tiles.
-    fn of(shape: LinearShape) -> Option<Self> {
+    pub fn of(shape: LinearShape) -> Option<Self> {
         let LinearShape { rows, inputs, outputs } = shape;
         let tiles = outputs.div_ceil(TILE) * inputs.div_ceil(TILE);
         let filled = 4 * inputs * outputs >= 3 * tiles * TILE_FLOATS;
@@ -101,6 +101,3 @@ impl Shares {
         Some(Self { tiles, splits })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -50,20 +50,7 @@ pub(super) fn copy_blocks(
 }
 
 /// Largest number of bytes, up to 16, of which all offsets and lengths are multiples.
-fn unit(blocks: &[[usize; 3]]) -> usize {
+pub fn unit(blocks: &[[usize; 3]]) -> usize {
     let all = blocks.iter().flatten().fold(16, |all, bytes| all | bytes);
     1 << all.trailing_zeros()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unit;
-
-    #[test]
-    fn units_divide_offsets_and_lengths() {
-        assert_eq!(unit(&[[0, 16, 32], [64, 48, 16]]), 16);
-        assert_eq!(unit(&[[0, 16, 32], [64, 48, 8]]), 8);
-        assert_eq!(unit(&[[6, 16, 32]]), 2);
-        assert_eq!(unit(&[[0, 1, 32]]), 1);
-    }
 }

@@ -14,7 +14,7 @@ pub(crate) const ARGUMENTS: usize = 32;
 
 /// A queue, by its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queue(pub(crate) usize);
+pub struct Queue(pub usize);
 
 impl Queue {
     pub(crate) fn of(stream: sys::CUstream) -> Self {
@@ -59,7 +59,7 @@ pub(crate) enum Work {
 
 /// A launch of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) function: usize,
     pub(crate) queue: Queue,
@@ -95,6 +95,19 @@ impl PartialEq for Work {
 }
 
 impl Kernel {
+    /// A launch without arguments, which [`WorkList::push_kernel`] adds: of a function by its handle, in a grid of
+    /// blocks of so many threads, each with so many bytes of `shared` memory.
+    pub fn new(
+        name: &'static str,
+        function: usize,
+        queue: Queue,
+        grid: [u32; 3],
+        block: u32,
+        shared: u32,
+    ) -> Self {
+        Self { name, function, queue, grid, block, shared, values: 0..0, starts: 0..0 }
+    }
+
     /// Where each argument lies in `values`; `starts` is the first word of each.
     pub(super) fn pointers(values: &[u64], starts: &[u64]) -> [*mut c_void; ARGUMENTS] {
         let mut pointers = [std::ptr::null_mut(); ARGUMENTS];
@@ -166,7 +179,7 @@ pub(crate) fn wait(queue: Queue, point: Point) -> Result<(), KernelError> {
 
 /// Work of all queues of a rank, in the order in which it was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct WorkList {
+pub struct WorkList {
     pub(crate) work: Vec<Work>,
     /// Arguments of kernels.
     pub(crate) words: Vec<u64>,
@@ -174,13 +187,18 @@ pub(crate) struct WorkList {
 
 impl WorkList {
     /// Adds a kernel with its arguments.
-    pub(crate) fn push_kernel(&mut self, mut kernel: Kernel, values: &[u64], starts: &[u64]) {
+    pub fn push_kernel(&mut self, mut kernel: Kernel, values: &[u64], starts: &[u64]) {
         let at = self.words.len();
         self.words.extend_from_slice(values);
         self.words.extend_from_slice(starts);
         kernel.values = at..at + values.len();
         kernel.starts = kernel.values.end..self.words.len();
         self.work.push(Work::Kernel(kernel));
+    }
+
+    /// Adds a copy of bytes, for tests alone.
+    pub fn push_copy(&mut self, queue: Queue, to: u64, from: u64, len: usize) {
+        self.work.push(Work::Copy { queue, to, from, len });
     }
 
     pub(crate) fn clear(&mut self) {
@@ -194,7 +212,7 @@ impl WorkList {
     }
 
     /// Numbers that equal lists share, and others hardly ever.
-    pub(crate) fn fingerprints(&self) -> Fingerprints {
+    pub fn fingerprints(&self) -> Fingerprints {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // What tells lists apart is enough: those that may be equal are compared in full.
         let shape = self.work.iter().fold(self.work.len() as u64, |hash, work| match work {
@@ -208,7 +226,7 @@ impl WorkList {
     }
 
     /// The places of kernels whose arguments differ in `other`, where nothing else does.
-    pub(crate) fn changed(&self, other: &Self) -> Option<Vec<usize>> {
+    pub fn changed(&self, other: &Self) -> Option<Vec<usize>> {
         if self.work != other.work || self.words.len() != other.words.len() {
             return None;
         }
@@ -229,12 +247,9 @@ impl WorkList {
 
 /// Numbers by which lists are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprints {
+pub struct Fingerprints {
     /// Of everything but the arguments of kernels.
-    pub(crate) shape: u64,
+    pub shape: u64,
     /// Of everything.
-    pub(crate) whole: u64,
+    pub whole: u64,
 }
-
-#[cfg(test)]
-mod tests;

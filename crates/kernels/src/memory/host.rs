@@ -8,9 +8,9 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// A cache line: what SIMD and matrix units want.
-const ALIGN: usize = 64;
+pub const ALIGN: usize = 64;
 /// A huge page. Tables beyond the caches are read in random rows: without huge pages every row costs a TLB miss too.
-const HUGE: usize = 2 << 20;
+pub const HUGE: usize = 2 << 20;
 /// The largest of the usual pages of operating systems.
 const PAGE: usize = 64 << 10;
 /// Places at which a buffer may begin in its first huge page, a power of two, and lines between them; see [`offset`].
@@ -23,7 +23,7 @@ struct Line;
 
 /// An owned allocation of zero-initialised bytes.
 #[derive(Debug)]
-pub(crate) struct HostMemory {
+pub struct HostMemory {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
@@ -48,7 +48,8 @@ impl HostMemory {
         Self { start: NonNull::<Line>::dangling().cast(), len: 0, capacity: 0, mapping: None }
     }
 
-    pub(crate) fn zeroed(len: usize) -> Result<Self, KernelError> {
+    /// Allocates `len` zero bytes.
+    pub fn zeroed(len: usize) -> Result<Self, KernelError> {
         if len == 0 {
             return Ok(Self::empty());
         }
@@ -105,17 +106,19 @@ impl HostMemory {
         Ok(())
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
         // SAFETY: start points to `capacity ≥ len` initialised bytes that this value owns, or is aligned and len is 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// Address of the first byte.
-    pub(crate) fn address(&self) -> *mut u8 {
+    pub fn address(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+    /// The bytes, to be changed.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the exclusive borrow makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
@@ -199,41 +202,5 @@ fn map(len: usize) -> Result<Mapping, KernelError> {
         libc::munmap(start.byte_add(size).as_ptr().cast(), padded - before - size);
         libc::madvise(start.as_ptr().cast(), size, libc::MADV_HUGEPAGE);
         Ok(Mapping { start, len: size })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn large_buffers_begin_at_different_lines_and_hold_all_their_bytes() {
-        // Of whole huge pages and not: the first kind ends in pages of its own.
-        for len in [2 * HUGE, 2 * HUGE - ALIGN, HUGE + 1] {
-            let mut buffers: Vec<_> = (0..8).map(|_| HostMemory::zeroed(len).unwrap()).collect();
-            let starts: BTreeSet<_> = buffers.iter().map(|memory| memory.address().addr() % 4096).collect();
-            // Addresses are the system's choice, so that some may fall together.
-            assert!(starts.len() >= 4 && starts.iter().all(|start| start % ALIGN == 0), "{starts:?}");
-            for (value, memory) in (1..).zip(&mut buffers) {
-                assert!(memory.as_slice().iter().all(|&byte| byte == 0));
-                memory.as_mut_slice().fill(value);
-            }
-            for (value, memory) in (1..).zip(&buffers) {
-                assert!(
-                    memory.as_slice().iter().all(|&byte| byte == value),
-                    "buffers of {len} bytes overlap"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn more_than_there_can_be_is_refused() {
-        for len in [usize::MAX, usize::MAX - HUGE, isize::MAX as usize] {
-            assert!(
-                matches!(HostMemory::zeroed(len), Err(KernelError::OutOfMemory { bytes }) if bytes == len)
-            );
-        }
     }
 }

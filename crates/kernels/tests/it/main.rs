@@ -1,4 +1,4 @@
-//! Tests of operations as other crates call them, on every device.
+//! Tests of operations as other crates call them, on every device, and of what they are made of (`units`).
 
 mod against_reference;
 mod codecs;
@@ -9,5 +9,6 @@ mod idle;
 mod input_gradients;
 mod nccl;
 mod peak;
+mod units;
 mod weight_gradients;
 mod wire;

@@ -12,13 +12,13 @@ use std::ops::Range;
 const GRAIN: usize = 32 << 10;
 
 /// The longest part of a sum of `k` terms. Parts are as equal as can be: no short one costs a pass over the whole result.
-pub(super) fn longest(k: usize) -> usize {
+pub fn longest(k: usize) -> usize {
     k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1)
 }
 
 /// Where the panels of a right operand lie: for each part of the sums, one behind another, those of all columns.
 #[derive(Clone, Copy)]
-pub(crate) struct RightPanels {
+pub struct RightPanels {
     level: Level,
     size: TileSize,
     columns: usize,
@@ -35,19 +35,19 @@ impl RightPanels {
     }
 
     /// Panels of some of the `k` terms, which begin where a part of the sums does.
-    pub(super) fn of_terms(level: Level, columns: usize, k: usize, terms: Range<usize>) -> Self {
+    pub fn of_terms(level: Level, columns: usize, k: usize, terms: Range<usize>) -> Self {
         let (size, longest) = (level.tile(columns), longest(k));
         assert!(terms.start.is_multiple_of(longest), "terms {terms:?} of parts of {longest}");
         Self { level, size, columns, terms: [terms.start, terms.end], longest }
     }
 
     /// Length of all panels.
-    pub(crate) fn floats(self) -> usize {
+    pub fn floats(self) -> usize {
         (self.terms[1] - self.terms[0]) * self.line()
     }
 
     /// Size of the tiles that read the panels.
-    pub(super) fn size(self) -> TileSize {
+    pub fn size(self) -> TileSize {
         self.size
     }
 
@@ -57,13 +57,13 @@ impl RightPanels {
     }
 
     /// Place of the panels of a part of the sums, from the one that begins with `column` on.
-    pub(super) fn at(self, part: &Range<usize>, column: usize) -> Range<usize> {
+    pub fn at(self, part: &Range<usize>, column: usize) -> Range<usize> {
         let [start, end] = [part.start, part.end].map(|term| (term - self.terms[0]) * self.line());
         start + self.size.panel(column) * part.len() * self.size.columns..end
     }
 
     /// Packs all panels, on all threads.
-    pub(crate) fn pack(self, cpu: &Cpu, b: Operand, to: &mut [f32]) {
+    pub fn pack(self, cpu: &Cpu, b: Operand, to: &mut [f32]) {
         let [first, end] = self.terms;
         let to = Shared::new(&mut to[..self.floats()]);
         let rounds = cpu.precision == Precision::Bf16;
@@ -80,34 +80,5 @@ impl RightPanels {
                 panels.pack_right(b, columns.clone(), to);
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cpu::values::Values;
-
-    /// Every element of every column is in the panel and at the line where tiles look for it.
-    #[test]
-    fn panels_of_all_parts_lie_where_tiles_read_them() {
-        let cpu = Cpu::new(2).unwrap();
-        for (columns, k, terms) in [(1, 1, 0..1), (64, 600, 0..600), (250, 1100, 734..1100), (480, 7, 0..7)] {
-            let data: Vec<f32> = (0..columns * k).map(|i| i as f32).collect();
-            let b = Operand { data: Values::Plain(&data), stride: k, by_k: false };
-            let panels = RightPanels::of_terms(cpu.level, columns, k, terms.clone());
-            let mut packed = vec![f32::NAN; panels.floats()];
-            panels.pack(&cpu, b, &mut packed);
-            for from in terms.clone().step_by(longest(k)) {
-                let part = from..(from + longest(k)).min(terms.end);
-                for some in panels.size().cut(0..columns) {
-                    let panel = &packed[panels.at(&part, some.start)];
-                    for (line, term) in panel.chunks(panels.size().columns).zip(part.clone()) {
-                        let expected = some.clone().map(|column| (column * k + term) as f32);
-                        assert!(line.iter().copied().zip(expected).all(|(a, b)| a == b), "{columns} {term}");
-                    }
-                }
-            }
-        }
     }
 }

@@ -82,7 +82,7 @@ fn descend(rate: f32, w: &mut [f32], g: &[f32]) {
 
 /// `x[i] = each(x[i], (y₁[i], y₂[i], …))` for every element of `x`. The `y` are as long as `x`.
 #[inline(always)]
-pub(crate) fn change<const INPUTS: usize>(
+pub fn change<const INPUTS: usize>(
     x: &mut [f32],
     y: [&[f32]; INPUTS],
     each: impl Fn(f32, [f32; INPUTS]) -> f32,
@@ -135,6 +135,3 @@ fn sum_of_squares(g: &[f32]) -> f32 {
     }
     sums.iter().sum::<f32>() + rest.iter().map(|g| g * g).sum::<f32>()
 }
-
-#[cfg(test)]
-mod tests;

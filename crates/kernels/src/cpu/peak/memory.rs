@@ -89,7 +89,7 @@ struct Tuned {
 
 /// Order in which random rows are touched.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub enum Way {
     /// Row after row, each asked for so many bytes of rows ahead; at 0 only the processor looks ahead.
     Ahead(usize),
     /// Part after part of a few rows; rows that are changed are touched as with 4 KiB ahead.
@@ -98,8 +98,10 @@ enum Way {
 
 /// What is done to random rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// They are read and added up.
     Gather,
+    /// They are read, changed and written back.
     Update,
 }
 
@@ -112,6 +114,12 @@ impl Memory {
         // Written, so that every page is there.
         table.host_mut().fill(1.0);
         Ok(Self { cpu, table, ids: Vec::new(), rounds: 0, tuned: Vec::new() })
+    }
+
+    /// The table.
+    #[doc(hidden)]
+    pub fn table(&self) -> &[f32] {
+        self.table.host()
     }
 
     /// Streaming bandwidth: the table is read once, and half of it is copied to the other half.
@@ -179,7 +187,8 @@ impl Memory {
     }
 
     /// Bytes a second of one round over rows of `floats` floats.
-    fn random_rows(&mut self, kind: Kind, floats: usize, way: Way) -> f64 {
+    #[doc(hidden)]
+    pub fn random_rows(&mut self, kind: Kind, floats: usize, way: Way) -> f64 {
         let Self { cpu, table, ids, rounds, .. } = self;
         let threads = cpu.threads();
         let part = table.len() / threads;
@@ -239,7 +248,7 @@ impl Memory {
 }
 
 /// Floats of the first of two halves, whole cache lines.
-fn first_half(floats: usize) -> usize {
+pub fn first_half(floats: usize) -> usize {
     floats / 2 / (LINE / size_of::<f32>()) * (LINE / size_of::<f32>())
 }
 
@@ -256,7 +265,7 @@ fn sum(of: &[f32]) -> f32 {
 
 /// Adds up rows of a table, cache line by cache line.
 #[inline(always)]
-fn sum_rows(table: &[f32], floats: usize, ids: &[u32], ahead: usize) -> f32 {
+pub fn sum_rows(table: &[f32], floats: usize, ids: &[u32], ahead: usize) -> f32 {
     let (mut sums, mut few, mut single) = ([0f32; 16], [0f32; 4], 0f32);
     for (i, &id) in ids.iter().enumerate() {
         if ahead > 0
@@ -279,7 +288,7 @@ fn sum_rows(table: &[f32], floats: usize, ids: &[u32], ahead: usize) -> f32 {
 
 /// Changes rows of a table.
 #[inline(always)]
-fn change_rows(table: &mut [f32], floats: usize, ids: &[u32], ahead: usize) {
+pub fn change_rows(table: &mut [f32], floats: usize, ids: &[u32], ahead: usize) {
     for (i, &id) in ids.iter().enumerate() {
         if ahead > 0
             && let Some(&next) = ids.get(i + ahead)
@@ -306,7 +315,7 @@ fn add<const N: usize>(to: &mut [f32; N]) {
 
 /// Adds up rows of a table, a few rows side by side: the processor looks ahead in each of them.
 #[inline(always)]
-fn sum_rows_together(table: &[f32], floats: usize, ids: &[u32]) -> f32 {
+pub fn sum_rows_together(table: &[f32], floats: usize, ids: &[u32]) -> f32 {
     let (mut sums, mut single) = ([0f32; 16], 0f32);
     for ids in ids.chunks(TOGETHER) {
         for from in (0..floats).step_by(32) {
@@ -322,6 +331,3 @@ fn sum_rows_together(table: &[f32], floats: usize, ids: &[u32]) -> f32 {
     }
     sums.iter().sum::<f32>() + single
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,12 +6,14 @@ use std::ops::Range;
 /// The most rows of any level's tile.
 pub(super) const MOST_ROWS: usize = 14;
 /// A tile of three vectors, which reads packed operands alone.
-pub(super) const WIDE: TileSize = TileSize { rows: 8, columns: 48 };
+pub const WIDE: TileSize = TileSize { rows: 8, columns: 48 };
 
 /// Rows and columns of a full tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TileSize {
+pub struct TileSize {
+    /// Rows.
     pub rows: usize,
+    /// Columns.
     pub columns: usize,
 }
 
@@ -43,7 +45,7 @@ impl Level {
     }
 
     /// Tiles of products that are two vectors wide.
-    pub(crate) fn tall_tile(self) -> TileSize {
+    pub fn tall_tile(self) -> TileSize {
         match self {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => TileSize { rows: 14, columns: 32 },
@@ -61,24 +63,24 @@ impl TileSize {
     }
 
     /// Number of panels that [`TileSize::cut`] makes of `columns` columns.
-    pub(crate) fn panels(self, columns: usize) -> usize {
+    pub fn panels(self, columns: usize) -> usize {
         columns.div_ceil(self.columns)
     }
 
     /// First column of a panel among those of `columns` columns; `columns` for the panel behind the last.
-    pub(crate) fn start(self, panel: usize, columns: usize) -> usize {
+    pub fn start(self, panel: usize, columns: usize) -> usize {
         self.cut(0..columns).nth(panel).map_or(columns, |some| some.start)
     }
 
     /// Number of the panel that begins with `column`.
-    pub(crate) fn panel(self, column: usize) -> usize {
+    pub fn panel(self, column: usize) -> usize {
         // The second of two panels that share four thirds of a panel's columns begins early.
         column.div_ceil(self.columns)
     }
 
     /// Cuts `columns` into those of tiles. Where the last tile would have one vector of three, the last two have two each: one vector is
     /// not enough to do for what a tile loads.
-    pub(crate) fn cut(self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    pub fn cut(self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let pair = if self == WIDE { WIDE.columns / 3 * 4 } else { self.columns };
         let mut left = columns.start;
         std::iter::from_fn(move || {
@@ -87,41 +89,5 @@ impl TileSize {
             left += if both { pair / 2 } else { rest.min(self.columns) };
             (rest > 0).then_some(start..left)
         })
-    }
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_tile_of_three_vectors_leaves_one() {
-        let widths =
-            |columns: Range<usize>| -> Vec<usize> { WIDE.cut(columns).map(|some| some.len()).collect() };
-        assert_eq!(widths(0..144), [48, 48, 48]);
-        assert_eq!(widths(480..992), [[48; 10].as_slice(), &[32]].concat());
-        assert_eq!(widths(0..256), [[48; 4].as_slice(), &[32, 32]].concat());
-        assert_eq!(widths(7..56), [32, 17]);
-        assert_eq!(widths(0..16), [16]);
-        assert_eq!(widths(3..3), [0; 0]);
-        let tall = Level::Avx512.tall_tile();
-        assert_eq!(tall.cut(0..41).collect::<Vec<_>>(), [0..32, 32..41]);
-        for columns in 0..400 {
-            let cut: Vec<_> = WIDE.cut(5..5 + columns).collect();
-            assert_eq!(
-                cut.len(),
-                columns.div_ceil(WIDE.columns),
-                "{columns} columns take as many panels as there is room for"
-            );
-            assert!(cut.iter().flat_map(Range::clone).eq(5..5 + columns));
-            // Some panels are cut as all of them are.
-            let panels: Vec<_> = WIDE.cut(0..columns).collect();
-            for (panel, some) in panels.iter().enumerate() {
-                assert_eq!((WIDE.start(panel, columns), WIDE.panel(some.start)), (some.start, panel));
-                assert!(WIDE.cut(some.start..columns).eq(panels[panel..].iter().cloned()));
-                assert!(WIDE.cut(0..some.start).eq(panels[..panel].iter().cloned()));
-            }
-            assert_eq!(WIDE.start(WIDE.panels(columns), columns), columns);
-        }
     }
 }
