@@ -69,8 +69,12 @@ fn run(folder: &Path, commands: &str) -> (bool, String) {
     (output.status.success(), printed.replace(here.to_str().unwrap(), "/home/me"))
 }
 
-/// Whether a line tells how far a command is: `training: 48 of 128 steps …`, or `[1/5] flat: …`; or where the tables of a run are.
+/// Whether a line tells how far a command is: `training: 48 of 128 steps …`, `measuring affinity: 8 of 9 samples (88 %), 1 s left`, or
+/// `[1/5] flat: …`; or where the tables of a run are.
 fn is_progress(line: &str) -> bool {
+    if line.contains(" of ") && line.ends_with(" s left") {
+        return true;
+    }
     let before = line.split_once(": ").map_or("", |(before, _)| before);
     line.starts_with('[') || line.starts_with("plan: ") || (before.ends_with("ing") && !before.contains(' '))
 }
