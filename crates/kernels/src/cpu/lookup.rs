@@ -277,29 +277,32 @@ impl<R: Rows> Bags<'_, R> {
     /// compiler minutes.
     fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
         let (dim, bags) = (self.dim, self.starts.len());
-        // Lines of one row are read side by side, so that its address is translated once.
-        let together = match dim {
-            0..4 | 4 | 8 | 16 | 32 | 64 | BLOCK => bags,
-            _ => {
-                let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
-                (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER)
+        match dim {
+            4 => {
+                self.blocks::<4, 4>(0..bags, 0, &out);
             }
-        };
-        for first in (0..bags).step_by(together.max(1)) {
-            let bags = first..(first + together).min(bags);
-            let mut column = 0;
-            while column < dim {
-                let bags = bags.clone();
-                // The last block may begin inside the one before: columns of both get the same sum twice.
-                column += match dim - column {
-                    BLOCK.. => self.blocks::<BLOCK>(bags, column, &out),
-                    64.. => self.blocks::<64>(bags, column, &out),
-                    32.. => self.blocks::<32>(bags, column, &out),
-                    _ if dim >= 16 => self.blocks::<16>(bags, column.min(dim - 16), &out),
-                    _ if dim >= 8 => self.blocks::<8>(bags, column.min(dim - 8), &out),
-                    _ if dim >= 4 => self.blocks::<4>(bags, column.min(dim - 4), &out),
-                    _ => self.blocks::<1>(bags, column, &out),
-                };
+            8 => {
+                self.blocks::<8, 8>(0..bags, 0, &out);
+            }
+            16 => {
+                self.blocks::<16, 16>(0..bags, 0, &out);
+            }
+            32 => {
+                self.blocks::<32, 32>(0..bags, 0, &out);
+            }
+            64 => {
+                self.blocks::<64, 64>(0..bags, 0, &out);
+            }
+            BLOCK => {
+                self.blocks::<BLOCK, BLOCK>(0..bags, 0, &out);
+            }
+            _ => {
+                // Lines of one row are read side by side, so that its address is translated once.
+                let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
+                let together = (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER);
+                for first in (0..bags).step_by(together) {
+                    self.rows_in_blocks(first..(first + together).min(bags), &out);
+                }
             }
         }
         if self.streamed {
@@ -307,20 +310,39 @@ impl<R: Rows> Bags<'_, R> {
         }
     }
 
-    /// Pools `COLUMNS` columns of some bags, from `first` on, and returns their number.
-    fn blocks<'o, const COLUMNS: usize>(
+    /// Pools some bags of rows that are no single block. The last block may begin inside the one before: columns of both get the same sum
+    /// twice.
+    fn rows_in_blocks<'o>(&self, bags: Range<usize>, out: &impl Fn(usize) -> &'o mut [f32]) {
+        let (dim, mut column) = (self.dim, 0);
+        while column < dim {
+            let bags = bags.clone();
+            column += match dim - column {
+                BLOCK.. => self.blocks::<BLOCK, 0>(bags, column, out),
+                64.. => self.blocks::<64, 0>(bags, column, out),
+                32.. => self.blocks::<32, 0>(bags, column, out),
+                _ if dim >= 16 => self.blocks::<16, 0>(bags, column.min(dim - 16), out),
+                _ if dim >= 8 => self.blocks::<8, 0>(bags, column.min(dim - 8), out),
+                _ if dim >= 4 => self.blocks::<4, 0>(bags, column.min(dim - 4), out),
+                _ => self.blocks::<1, 0>(bags, column, out),
+            };
+        }
+    }
+
+    /// Pools `COLUMNS` columns of some bags, from `first` on, and returns their number. `DIM` is the length of rows, or 0 for any.
+    fn blocks<'o, const COLUMNS: usize, const DIM: usize>(
         &self,
         bags: Range<usize>,
         first: usize,
         out: &impl Fn(usize) -> &'o mut [f32],
     ) -> usize {
+        let (dim, first) = if DIM == 0 { (self.dim, first) } else { (DIM, 0) };
         // A loop and no `for_each`: what that calls is not always inlined, and then compiled without the instructions of the level.
         R::LEVELS.run(
             self.level,
             #[inline(always)]
             || {
                 for s in bags {
-                    self.block::<COLUMNS>(s, first, out(s));
+                    self.block::<COLUMNS>(s, dim, first, out(s));
                 }
             },
         );
@@ -328,19 +350,19 @@ impl<R: Rows> Bags<'_, R> {
     }
 
     #[inline(always)]
-    fn block<const COLUMNS: usize>(&self, s: usize, first: usize, out: &mut [f32]) {
+    fn block<const COLUMNS: usize>(&self, s: usize, dim: usize, first: usize, out: &mut [f32]) {
         let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
         let mut sum = [0f32; COLUMNS];
         for value in start..start + length {
             if let Some(early) = self.early
                 && let Some(&next) = self.values.get(value + early)
             {
-                self.rows.ask_for([next as usize, self.dim], first..first + 1);
+                self.rows.ask_for([next as usize, dim], first..first + 1);
             }
             if let Some(&next) = self.values.get(value + self.ahead) {
-                self.rows.ask_for([next as usize, self.dim], first..first + COLUMNS);
+                self.rows.ask_for([next as usize, dim], first..first + COLUMNS);
             }
-            let row = [self.values[value] as usize, self.dim];
+            let row = [self.values[value] as usize, dim];
             // Times one is exact, and so is zero plus the first, but for the sign of a zero.
             let weight = self.weights.map_or(1.0, |weights| weights[value]);
             self.rows.add(row, first, weight, &mut sum);

@@ -76,10 +76,7 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
                 continue;
             }
             let (sum, room) = scratch.of::<f32>()[..2 * table.dim].split_at_mut(table.dim);
-            cpu.level.run(
-                #[inline(always)]
-                || update.runs((t, table), keys, (sum, room)),
-            );
+            update.update((t, table), keys, (sum, room));
         }
     });
     Ok(())
@@ -120,9 +117,52 @@ fn surely_sorted(
 
 impl Update<'_> {
     /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`.
+    fn update(&self, table: (usize, &Table), range: Range<usize>, room: (&mut [f32], &mut [f32])) {
+        match (self.rows.level, table.1.dim) {
+            (Level::Portable, _) => self.runs_at::<0>(table, range, room),
+            (_, 8) => self.vector_runs_at::<8>(table, range, room),
+            (_, 16) => self.vector_runs_at::<16>(table, range, room),
+            (_, 32) => self.vector_runs_at::<32>(table, range, room),
+            (_, 64) => self.vector_runs_at::<64>(table, range, room),
+            (_, 128) => self.vector_runs_at::<128>(table, range, room),
+            _ => self.runs_at::<0>(table, range, room),
+        }
+    }
+
+    /// One function for each length and level: all of them in one would take the compiler minutes.
+    fn vector_runs_at<const DIM: usize>(
+        &self,
+        table: (usize, &Table),
+        range: Range<usize>,
+        room: (&mut [f32], &mut [f32]),
+    ) {
+        self.rows.level.run_vectors(
+            #[inline(always)]
+            || self.runs::<DIM>(table, range, room),
+        );
+    }
+
+    fn runs_at<const DIM: usize>(
+        &self,
+        table: (usize, &Table),
+        range: Range<usize>,
+        room: (&mut [f32], &mut [f32]),
+    ) {
+        self.rows.level.run(
+            #[inline(always)]
+            || self.runs::<DIM>(table, range, room),
+        );
+    }
+
+    /// `DIM` is the length of rows, or 0 for any.
     #[inline(always)]
-    fn runs(&self, (t, table): (usize, &Table), range: Range<usize>, (sum, room): (&mut [f32], &mut [f32])) {
-        let dim = table.dim;
+    fn runs<const DIM: usize>(
+        &self,
+        (t, table): (usize, &Table),
+        range: Range<usize>,
+        (sum, room): (&mut [f32], &mut [f32]),
+    ) {
+        let dim = if DIM == 0 { table.dim } else { DIM };
         let each = self.rows.update.rule.state_per_row(dim);
         let changes = self.rows.update.changes_gradients();
         let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());
