@@ -37,10 +37,12 @@ impl Trial {
             let keys = space.settings().iter().map(|setting| setting.key().to_owned());
             let settings: Vec<(String, Value)> = keys.zip(values).collect();
             let number = at + 1;
-            let config = table.try_into().map_err(|error: toml::de::Error| SweepError::Trial {
+            // As text, by the one reader of configs: another for values would be compiled for all types of a config again.
+            let text = toml::to_string(&table).map_err(SweepError::Toml)?;
+            let config = toml::from_str(&text).map_err(|error| SweepError::Trial {
                 trial: number,
                 settings: shown(&settings),
-                problem: error.to_string().trim().replace('\n', " "),
+                problem: error.message().trim().replace('\n', " "),
             })?;
             Ok(Self { number, settings, config })
         };

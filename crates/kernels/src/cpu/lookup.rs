@@ -252,6 +252,7 @@ impl<'a> BagsOf<'a> {
 }
 
 /// Some bags of one table with rows `R`.
+#[derive(Clone, Copy)]
 struct Bags<'a, R> {
     level: Level,
     rows: R,
@@ -336,13 +337,17 @@ impl<R: Rows> Bags<'_, R> {
         out: &impl Fn(usize) -> &'o mut [f32],
     ) -> usize {
         let (dim, first) = if DIM == 0 { (self.dim, first) } else { (DIM, 0) };
-        // A loop and no `for_each`: what that calls is not always inlined, and then compiled without the instructions of the level.
         R::LEVELS.run(
             self.level,
             #[inline(always)]
             || {
-                for s in bags {
-                    self.block::<COLUMNS>(s, dim, first, out(s));
+                // Copies, which no write of a result can change: they stay in registers.
+                let this = *self;
+                let (starts, lengths) = (&this.starts[bags.clone()], &this.lengths[bags.clone()]);
+                // A loop and no `for_each`: what that calls is not always inlined, and then compiled without the instructions of the level.
+                for i in 0..starts.len().min(lengths.len()) {
+                    let ids = starts[i] as usize..starts[i] as usize + lengths[i] as usize;
+                    this.block::<COLUMNS>(ids, dim, first, out(bags.start + i));
                 }
             },
         );
@@ -350,10 +355,10 @@ impl<R: Rows> Bags<'_, R> {
     }
 
     #[inline(always)]
-    fn block<const COLUMNS: usize>(&self, s: usize, dim: usize, first: usize, out: &mut [f32]) {
-        let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
+    fn block<const COLUMNS: usize>(self, ids: Range<usize>, dim: usize, first: usize, out: &mut [f32]) {
+        let length = ids.len();
         let mut sum = [0f32; COLUMNS];
-        for value in start..start + length {
+        for value in ids {
             if let Some(early) = self.early
                 && let Some(&next) = self.values.get(value + early)
             {
