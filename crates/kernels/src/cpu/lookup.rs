@@ -61,10 +61,11 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
             for t in which.clone() {
                 let (starts, lengths) = bags(t, &range);
                 let from = range.start * width + columns[t];
-                let row_of = |s: usize| {
+                let dim = tables[t].dim;
+                let row_of = move |s: usize| {
                     let at = from + s * width;
                     // SAFETY: no two pieces share a sample.
-                    unsafe { out.piece(at..at + tables[t].dim) }
+                    unsafe { out.piece(at..at + dim) }
                 };
                 // Lines of `out` are written whole.
                 let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
@@ -242,7 +243,7 @@ impl<'a> BagsOf<'a> {
     fn pool_halves<'o, H: Convert + LookedUp + bytemuck::Pod>(
         self,
         stored: &'a [u16],
-        out: impl Fn(usize) -> &'o mut [f32],
+        out: impl Fn(usize) -> &'o mut [f32] + Copy,
     ) {
         match halves::rows::<H>(self.level, stored) {
             Some(rows) => self.of_rows(Weights(rows)).pool(out),
@@ -276,33 +277,33 @@ impl<R: Rows> Bags<'_, R> {
     ///
     /// One function for each format, level and block of columns: other widths are several blocks. All of them in one function would take the
     /// compiler minutes.
-    fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
+    fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32] + Copy) {
         let (dim, bags) = (self.dim, self.starts.len());
         match dim {
             4 => {
-                self.blocks::<4, 4>(0..bags, 0, &out);
+                self.blocks::<4, 4>(0..bags, 0, out);
             }
             8 => {
-                self.blocks::<8, 8>(0..bags, 0, &out);
+                self.blocks::<8, 8>(0..bags, 0, out);
             }
             16 => {
-                self.blocks::<16, 16>(0..bags, 0, &out);
+                self.blocks::<16, 16>(0..bags, 0, out);
             }
             32 => {
-                self.blocks::<32, 32>(0..bags, 0, &out);
+                self.blocks::<32, 32>(0..bags, 0, out);
             }
             64 => {
-                self.blocks::<64, 64>(0..bags, 0, &out);
+                self.blocks::<64, 64>(0..bags, 0, out);
             }
             BLOCK => {
-                self.blocks::<BLOCK, BLOCK>(0..bags, 0, &out);
+                self.blocks::<BLOCK, BLOCK>(0..bags, 0, out);
             }
             _ => {
                 // Lines of one row are read side by side, so that its address is translated once.
                 let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
                 let together = (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER);
                 for first in (0..bags).step_by(together) {
-                    self.rows_in_blocks(first..(first + together).min(bags), &out);
+                    self.rows_in_blocks(first..(first + together).min(bags), out);
                 }
             }
         }
@@ -313,7 +314,7 @@ impl<R: Rows> Bags<'_, R> {
 
     /// Pools some bags of rows that are no single block. The last block may begin inside the one before: columns of both get the same sum
     /// twice.
-    fn rows_in_blocks<'o>(&self, bags: Range<usize>, out: &impl Fn(usize) -> &'o mut [f32]) {
+    fn rows_in_blocks<'o>(&self, bags: Range<usize>, out: impl Fn(usize) -> &'o mut [f32] + Copy) {
         let (dim, mut column) = (self.dim, 0);
         while column < dim {
             let bags = bags.clone();
@@ -334,7 +335,7 @@ impl<R: Rows> Bags<'_, R> {
         &self,
         bags: Range<usize>,
         first: usize,
-        out: &impl Fn(usize) -> &'o mut [f32],
+        out: impl Fn(usize) -> &'o mut [f32] + Copy,
     ) -> usize {
         let (dim, first) = if DIM == 0 { (self.dim, first) } else { (DIM, 0) };
         R::LEVELS.run(

@@ -26,6 +26,7 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Safety
     /// No element of `range` may be reachable through another piece while this one lives.
+    #[inline(always)]
     pub(crate) unsafe fn piece(&self, range: Range<usize>) -> &'a mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} elements", self.len);
         // SAFETY: inside the slice, as just checked, and by the caller's promise the only reference to it.
