@@ -8,8 +8,12 @@ fn all_kernels_compile_without_warnings() {
         println!("SKIPPED: no kernel was compiled: {problem}; {remedy}");
         return;
     }
-    for architecture in ["sm_80", "sm_90"] {
-        let bytes = compile_kernels(architecture).unwrap_or_else(|error| panic!("{error}"));
-        assert!(bytes > 0, "{architecture}");
-    }
+    std::thread::scope(|scope| {
+        for architecture in ["sm_80", "sm_90"] {
+            scope.spawn(move || {
+                let bytes = compile_kernels(architecture).unwrap_or_else(|error| panic!("{error}"));
+                assert!(bytes > 0, "{architecture}");
+            });
+        }
+    });
 }
