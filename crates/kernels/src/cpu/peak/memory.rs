@@ -99,9 +99,9 @@ pub enum Way {
 /// What is done to random rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They are read and added up.
+    /// Numbers are read and added up.
     Gather,
-    /// They are read, changed and written back.
+    /// Numbers are read, changed and written back.
     Update,
 }
 
