@@ -1,6 +1,7 @@
 //! Threads that take the pieces of one operation, and meet when all are done.
 //!
-//! A thread without work looks for it for [`PATIENCE`] before it sleeps, as long as no other thread wants its core. A core that falls asleep at every join is slow afterwards where cores
+//! A thread without work looks for it for [`PATIENCE`] before it sleeps, as long as no other thread wants its core.
+//! A core that falls asleep at every join is slow afterwards where cores
 //! are virtual: the host lends it to others meanwhile, and may run two cores of this machine on one of its own when it wakes
 //! (`docs/results/kernels.md`, "Why steps vary").
 #![allow(unsafe_code)]
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_millis(2);
 /// Looks between two offers of the core to others.
 const LOOKS: usize = 64;
-/// An offer of the core that takes longer was accepted by another thread. A system call takes a tenth of it.
+/// An offer of the core that takes longer counts as accepted by another thread.
 const ACCEPTED: Duration = Duration::from_micros(20);
 
 /// Offers the core to other threads, and returns whether one took it: then a thread that only looks for work should sleep.

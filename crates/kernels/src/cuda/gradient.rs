@@ -87,7 +87,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel for a gradient of so many rows and columns.
+    /// The kernel for a gradient with these numbers of rows and columns.
     pub fn of(rows: usize, inputs: usize) -> Self {
         let narrow = inputs <= 128 || rows.div_ceil(TILE_ROWS) * inputs.div_ceil(256) < FEW_TILES;
         let (columns, stages) = if narrow { (128, 5) } else { (256, 3) };

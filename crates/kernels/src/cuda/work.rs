@@ -96,7 +96,7 @@ impl PartialEq for Work {
 
 impl Kernel {
     /// A launch without arguments, which [`WorkList::push_kernel`] adds: of a function by its handle, in a grid of
-    /// blocks of so many threads, each with so many bytes of `shared` memory.
+    /// blocks; `shared` is the shared memory of a block in bytes.
     pub fn new(
         name: &'static str,
         function: usize,
